@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	// pollInterval is how often the Job is read.
+	// pollInterval is the interval at which the status of the Job is polled.
 	pollInterval = time.Second
 	// logTries is the number of attempts to read the log of the Job's pod.
 	logTries = 10
@@ -42,7 +42,8 @@ type Adoption struct {
 	Kube client.Client
 	// Log reads the log of a container from its beginning.
 	Log func(ctx context.Context, namespace, pod, container string) (io.ReadCloser, error)
-	// Of is the instance whose backups are searched for. It has no XR.
+	// Of identifies the instance whose backups are imported. Its XR is empty, because the backups belong to all
+	// instances with this kind, namespace and name.
 	Of v1.Instance
 	// AgentImage is the image of the Job.
 	AgentImage string
@@ -50,11 +51,11 @@ type Adoption struct {
 	Resources *corev1.ResourceRequirements
 	// DryRun is true if the backups are only listed and not imported.
 	DryRun bool
-	// Output is where the findings are printed, and Progress where the progress is printed.
+	// Output receives the table of findings, and Progress receives the progress messages.
 	Output, Progress io.Writer
 }
 
-// A place is the location of the backups.
+// A place contains the backup PVC, its volume, and the namespace of the PVC.
 type place struct {
 	pvc       *corev1.PersistentVolumeClaim
 	pv        *corev1.PersistentVolume
@@ -97,8 +98,8 @@ func (a *Adoption) Run(ctx context.Context) ([]Finding, error) {
 	return findings, err
 }
 
-// findPlace finds the location of the backups. A PVC can name any volume, so the volume must also be bound to the
-// PVC.
+// findPlace reads the backup PVC, its volume and its namespace. It returns an error unless the volume also refers to
+// the PVC, because a user can name any volume in a PVC.
 func (a *Adoption) findPlace(ctx context.Context) (*place, error) {
 	p := &place{pvc: &corev1.PersistentVolumeClaim{}, pv: &corev1.PersistentVolume{}, namespace: &corev1.Namespace{}}
 	name := client.ObjectKey{Namespace: a.Of.Namespace, Name: a.Of.BackupPVCName()}
@@ -127,7 +128,8 @@ func (a *Adoption) findPlace(ctx context.Context) (*place, error) {
 	return p, nil
 }
 
-// living maps each existing instance to the object that proves its existence: its XR, or a volume with its data.
+// living returns, for the XR UID of each existing instance, the object that proves its existence. This object is the
+// XR, or a volume with the instance's data.
 func (a *Adoption) living(ctx context.Context) (map[types.UID]string, error) {
 	out := map[types.UID]string{}
 	for _, kind := range instance.Kinds() {
@@ -248,7 +250,8 @@ func (a *Adoption) waitForEnd(ctx context.Context, j *batchv1.Job) (*corev1.Pod,
 	}
 }
 
-// lookAt reads the Job. It returns the pod if the pod has succeeded, or otherwise why the Job is not finished.
+// lookAt reads the Job and its pod. It returns the pod once the pod has read the whole volume. Until then, waits
+// describes what the Job is doing or waiting for.
 func (a *Adoption) lookAt(ctx context.Context, j *batchv1.Job) (ended *corev1.Pod, waits string, err error) {
 	l := &corev1.PodList{}
 	if err = a.Kube.Get(ctx, client.ObjectKeyFromObject(j), j); err != nil {
@@ -323,7 +326,7 @@ func (a *Adoption) print(findings []Finding) error {
 	return w.Flush()
 }
 
-// whatBecomes describes the result for a finding.
+// whatBecomes returns the last column of the table: what happens to a backup, or why it is refused.
 func (a *Adoption) whatBecomes(f *Finding) string {
 	switch f.Verdict {
 	case Known:

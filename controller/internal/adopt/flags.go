@@ -59,7 +59,8 @@ func (f *Flags) Check(namespace string) error {
 	return nil
 }
 
-// Adopt imports backups into this cluster. For a volume, kind and namespace identify the claim.
+// Adopt imports the backups on the volume or in the store that the flags name. For a volume, kind and namespace are
+// the kind and namespace of the claim that was backed up.
 func (f *Flags) Adopt(ctx context.Context, cfg *rest.Config, kube client.Client, kind, namespace string) error {
 	if f.Store != "" {
 		named, err := namedNamespaces(f.Map)
@@ -101,8 +102,8 @@ func (f *Flags) Adopt(ctx context.Context, cfg *rest.Config, kube client.Client,
 	return refusals(findings)
 }
 
-// refusals returns an error if a backup was refused, so that scripts notice it. The next claim would start from a
-// different backup, or empty.
+// refusals returns an error if a backup was refused, so that scripts can detect it. Without that backup, a new claim
+// would restore an older backup or start empty.
 func refusals(findings []Finding) error {
 	n := 0
 	for i := range findings {
@@ -179,8 +180,9 @@ func findController(ctx context.Context, kube client.Client, namespace string) (
 	return d.Spec.Template.Spec.Containers[0], nil
 }
 
-// jobResources returns the resources of the controller's Jobs, from the controller's flag or its environment
-// variable. They are reused because a quota may refuse other values. It returns nil for the default.
+// jobResources returns the resources that the controller uses for its Jobs. They come from the flag --job-resources
+// or the environment variable JOB_RESOURCES, or are nil if neither is set. The Job of the import uses the same
+// resources, because a quota may refuse others.
 func jobResources(controller corev1.Container) (*corev1.ResourceRequirements, error) {
 	text := ""
 	for _, e := range controller.Env {

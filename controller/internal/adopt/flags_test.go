@@ -97,7 +97,7 @@ func TestAdoptSaysNo(t *testing.T) {
 	}
 }
 
-// TestJobResources checks that the flag of the controller takes precedence over the variable.
+// TestJobResources checks that the flag --job-resources takes precedence over the environment variable JOB_RESOURCES.
 func TestJobResources(t *testing.T) {
 	const in, flag = `{"limits":{"memory":"300Mi"}}`, `--job-resources={"limits":{"memory":"400Mi"}}`
 	for want, c := range map[string]corev1.Container{

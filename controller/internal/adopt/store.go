@@ -19,7 +19,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// announceAfter is how long the command waits for the controller before it prints a message.
+// announceAfter is the time after which the command reports that it is still waiting for the controller.
 const announceAfter = 10 * time.Second
 
 // A StoreAdoption imports backups that another cluster has written to a store. The controller runs the import,
@@ -32,7 +32,7 @@ type StoreAdoption struct {
 	Namespaces map[string]string
 	// DryRun is true if the backups are only listed and not imported.
 	DryRun bool
-	// Output is where the findings are printed, and Progress where the progress is printed.
+	// Output receives the table of results, and Progress receives the progress messages.
 	Output, Progress io.Writer
 }
 
@@ -158,7 +158,7 @@ func (a *StoreAdoption) print(done *v1.StoreAdoption) error {
 	return refusedError(refused)
 }
 
-// whatBecomes describes the result for a backup.
+// whatBecomes returns the last column of the table: what happens to a backup, or why it is refused.
 func (a *StoreAdoption) whatBecomes(b *v1.AdoptedBackup) string {
 	switch b.Verdict {
 	case v1.AdoptedBefore:

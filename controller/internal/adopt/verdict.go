@@ -35,18 +35,20 @@ type Finding struct {
 	agent.Found
 
 	Verdict Verdict
-	// Why is the reason of a refusal.
+	// Why is the reason for the verdict Refused.
 	Why string
 }
 
 // maxImage is the maximum length in bytes of an image name in a manifest.
 const maxImage = 512
 
-// judge returns the verdicts on the directories of an instance's volume. A manifest is trusted only for this
-// instance. A user with write access to the volume can write a manifest, but can only get access to data that is
-// already on this volume. A backup is refused while its instance or the instance's data still exists. Otherwise data
-// that was written after the backup would be treated as backed up. living maps such instances to the object that
-// proves their existence.
+// judge returns a Finding for each directory on the backup volume of an instance.
+//
+// A manifest is accepted only if it names this instance, because any user with write access to the volume can write a
+// manifest. Such a user can therefore only restore data that is already on this volume.
+//
+// A backup is refused as long as its instance or the instance's data still exists. Otherwise rows that were written
+// after the backup could be lost. living maps the XR UID of such an instance to the object that proves its existence.
 func judge(found []agent.Found, instance v1.Instance, records []v1.BackupRecord, living map[types.UID]string) []Finding {
 	out := make([]Finding, 0, len(found))
 	for _, f := range found {

@@ -15,7 +15,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// life is the instance whose backups are found.
+// life is the instance that the backups in the tests belong to.
 var life = v1.Instance{Kind: v1.KindMySQL, Namespace: "shop", Name: "db", XR: "uid-1"} //nolint:gochecknoglobals // A constant.
 
 func of() v1.Instance {
@@ -24,7 +24,7 @@ func of() v1.Instance {
 	return i
 }
 
-// foundBackup returns a found backup of that instance, as its manifest describes it.
+// foundBackup returns the final backup of life, as the Job that reads the volume reports it.
 func foundBackup(changes ...func(*agent.Found)) agent.Found {
 	f := agent.Found{
 		Folder: life.RecordName(), Record: life.RecordName(), FinishedAt: time.Unix(1000, 0),
@@ -41,7 +41,8 @@ func foundBackup(changes ...func(*agent.Found)) agent.Found {
 	return f
 }
 
-// foundInLife returns a found backup that was taken while the instance existed.
+// foundInLife returns a backup that was taken while the server was running, as the Job that reads the volume reports
+// it.
 func foundInLife(number int64, changes ...func(*agent.Found)) agent.Found {
 	name := life.RecordNameInLife(number)
 	return foundBackup(append([]func(*agent.Found){func(f *agent.Found) {

@@ -18,12 +18,12 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// PatienceOnline is how long an online backup is retried. It is longer than Patience, because an online backup does
-// not affect clients.
+// PatienceOnline is the time after which an unsuccessful online backup is reported as failed. It is longer than
+// Patience, because an online backup does not interrupt clients.
 const PatienceOnline = 30 * time.Minute
 
-// Patience is how long the controller waits if a backup cannot start while the server is stopped for it. A backup
-// that has started may take any amount of time.
+// Patience is the maximum time that a server stays stopped for a backup that cannot start. A backup that has started
+// has no time limit.
 const Patience = 3 * time.Minute
 
 // DecideRequested starts the on-demand backup that a Backup object requests. It does so once for each Backup object,
@@ -52,7 +52,8 @@ func beginStep(origin v1.BackupOrigin, method v1.BackupMethod, subject string) s
 	return step
 }
 
-// lastOf returns the status of the last backup with this origin.
+// lastOf returns the status of the last backup with the given origin, which must be an on-demand request or the
+// schedule.
 func lastOf(s *instance.State, origin v1.BackupOrigin) *v1.LastBackupStatus {
 	if origin == v1.OriginSchedule {
 		return s.XR.Status.ScheduledBackup
@@ -127,7 +128,7 @@ func clearFailed(s *instance.State, a *instance.Attempt) steps.Step {
 	return step
 }
 
-// answer continues the backup or gives it up.
+// answer returns the next step of the backup, or the step that reports it as failed.
 func answer(s *instance.State, a *instance.Attempt) steps.Step {
 	subject := whatIsTaken(a)
 	backUp, outcome := Stopped, ". Starting the server"
@@ -163,7 +164,7 @@ func answer(s *instance.State, a *instance.Attempt) steps.Step {
 	return step
 }
 
-// whatIsTaken returns the name of the backup for messages.
+// whatIsTaken describes the backup in messages, by its scheduled time or the name of its Backup object.
 func whatIsTaken(a *instance.Attempt) string {
 	if a.Origin == v1.OriginSchedule {
 		return v1.ScheduledBackupText(a.Request)
@@ -171,8 +172,8 @@ func whatIsTaken(a *instance.Attempt) string {
 	return v1.BackupText(a.Request)
 }
 
-// whatIsNamed returns the name of the backup for messages. For a scheduled backup it adds the name of the Backup
-// object, because the controller chose that name and users do not know it.
+// whatIsNamed is like whatIsTaken, but adds the name of the Backup object for a scheduled backup. Users do not know
+// that name, because the controller chose it.
 func whatIsNamed(a *instance.Attempt) string {
 	if a.Origin == v1.OriginSchedule {
 		return fmt.Sprintf("%s, backup %q", whatIsTaken(a), a.Record)
@@ -290,7 +291,7 @@ func giveUpBackup(s *instance.State, step steps.Step) []change.Change {
 			"message": step.Message}})
 }
 
-// endBackup finishes a backup. If the backup is verified, the next one gets the next number.
+// endBackup finishes a backup. After a verified backup, it also increments the backup number of the instance.
 func endBackup(s *instance.State, step steps.Step) []change.Change {
 	var before []change.Change
 	a := s.Attempt()
@@ -344,7 +345,8 @@ func lastAreProven(s *instance.State) bool {
 	return proven
 }
 
-// isRival reports whether a backup conflicts with the backups of this instance.
+// isRival reports whether a backup is from an instance that existed at the same time as this one. Neither backup then
+// contains the rows of the other.
 func isRival(s *instance.State, r *v1.BackupRecord) bool {
 	for i := range s.Records {
 		if own := &s.Records[i]; s.IsOwn(own) && r.IsRivalOf(own) {

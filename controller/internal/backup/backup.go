@@ -48,7 +48,7 @@ func DecideBackup(s *instance.State) steps.Step {
 		return steps.Step{Action: steps.Wait, After: steps.RequeueSoon, Attempt: steps.AttemptRunning,
 			Message: ResizeMessage(s)}
 	case steps.IsGoing(s.BackupPVC) && j != nil && !steps.IsRunning(j):
-		// The pods of the Job hold the PersistentVolumeClaim, or wait for a volume that they cannot get.
+		// The pods of the Job block the deletion of the PersistentVolumeClaim, or are pending because of it.
 		step, _ := steps.DeleteAndWait([]client.Object{j.Job})
 		step.Attempt, step.Message = steps.AttemptRunning, "Backing up the data: retrying"
 		return step
@@ -174,7 +174,8 @@ func judgeBackupJob(s *instance.State, finished time.Time, succeeded bool) steps
 			Message: "Backing up the data: a volume was replaced, so the backup is verified again",
 			Targets: []client.Object{s.BackupJob.Job}}
 	case r == nil:
-		// The report was deleted together with the pod. A new run of the Job finds the archive.
+		// The report was deleted together with the pod. The Job runs again, finds the existing archive, and reports
+		// it.
 		return steps.Step{Action: steps.DeleteObjects, Attempt: steps.AttemptRunning,
 			Message: "Backing up the data: verifying the backup again", Targets: []client.Object{s.BackupJob.Job}}
 	case r.OK && r.Empty && knownData(s):
@@ -219,8 +220,8 @@ func wasMissing(s *instance.State) bool {
 		strings.Contains(status.Message, path.Join(StoreFolder(s), s.BackupJob.Report.Archive))
 }
 
-// knownData reports whether the server has run or was restored, or the backup is of a running instance. An empty
-// volume is then not the volume of this instance.
+// knownData reports whether the instance must have data: its server has run, it was restored, or the backup is of a
+// running instance. If the volume is empty nevertheless, it is the wrong volume.
 func knownData(s *instance.State) bool {
 	a := s.Attempt()
 	return !a.IsOfDeletion() || serverVersion(s) != "" || s.XR != nil && hasServed(s.XR)
@@ -260,8 +261,8 @@ func begunAt(s *instance.State) time.Time {
 	return s.Record().CreationTimestamp.Time
 }
 
-// phasesOfBackup lists the phases of a backup in order, with the text that users see. Each phase reads the complete
-// data once.
+// phasesOfBackup lists the phases of a backup in order, and what messages say about them. Each phase reads the
+// complete data once.
 var phasesOfBackup = []struct{ phase, says string }{{agent.PhaseClone, ": cloning"}, {agent.PhaseCopy, ""},
 	{agent.PhaseProve, ": verifying"}}
 

@@ -20,7 +20,7 @@ func MakeDataReachable(s *instance.State) (step steps.Step, open bool) {
 	case !s.IsDataPVRetained() || s.PVCNameConflict:
 		return steps.Step{}, false
 	case c != nil && c.DeletionTimestamp != nil && len(JobsOnData(s)) > 0:
-		// The pods of the Jobs hold the PVC, or wait for a volume that they cannot get.
+		// The pods of the Jobs block the deletion of the PVC, or are pending because of it.
 		step, _ = steps.DeleteAndWait(JobsOnData(s))
 		step.Attempt, step.Message = steps.AttemptRunning, "Backing up the data: retrying"
 	case s.OriginalPVC != nil:

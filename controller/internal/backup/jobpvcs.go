@@ -22,13 +22,14 @@ func mountedBy(s *instance.State) instance.Mounted {
 	}
 }
 
-// HasMoved reports whether a Job may have used different volumes than the current ones. A backup remains verified if
-// the data volume was deleted later, because the Job cannot have used another one in its place.
+// HasMoved reports whether a Job may have used other volumes than the current ones. A data PVC that was deleted later
+// does not count, because no other PVC has replaced it.
 func HasMoved(s *instance.State, j *instance.Job) bool {
 	return j.HasMoved(mountedBy(s), steps.VolumeData)
 }
 
-// FreePVC deletes a finished restore Job, because its pods hold their PersistentVolumeClaims until they are deleted.
+// FreePVC deletes a finished restore Job. Its pods would otherwise block the deletion of the PersistentVolumeClaims
+// that they mount.
 func FreePVC(s *instance.State) (steps.Step, bool) {
 	if s.RestoreJob == nil || s.RestoreJob.DeletionTimestamp != nil {
 		return steps.Step{}, false

@@ -75,7 +75,8 @@ func PruneJob(s *instance.State, records []client.Object) *batchv1.Job {
 	return j
 }
 
-// AgentJob returns a Job that runs the controller's image. Each volume is mounted under its name.
+// AgentJob returns a Job that runs the controller's image. It mounts each volume at the path /NAME, with the name of
+// the volume.
 func AgentJob(s *instance.State, name, component string, command []string, volumes ...corev1.Volume) *batchv1.Job {
 	j := volumeJob(s, name, component, command, volumes...).Job()
 	s.Rules.Fit(&j.Spec.Template.Spec)

@@ -14,20 +14,20 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// UnusedNumber returns a number that no backup has. If the status was lost, the number in it may belong to an older
-// verified backup.
+// UnusedNumber returns a backup number that is not in use. If the status was lost, its backup number may belong to an
+// older verified backup.
 func UnusedNumber(s *instance.State) int64 {
 	return max(s.XR.Status.BackupNumber, NextBackupNumber(s))
 }
 
-// skipNumber skips a number that the store already contains. That backup was written before the cluster was restored
-// from an etcd snapshot.
+// skipNumber increments the backup number, because the store already contains a backup with this number. That backup
+// was written before the cluster was restored from an etcd snapshot.
 func skipNumber(s *instance.State, _ steps.Step) []change.Change {
 	return steps.PatchXRInternal(s, CountTo(s, s.XR.Status.BackupNumber+1))
 }
 
-// CountBackup returns the fields of status.internal after a verified backup of a running instance, so that the next
-// backup gets the next number. PatchCounted writes them.
+// CountBackup returns the fields of status.internal that increment the backup number after a verified backup of a
+// running instance. PatchCounted writes them.
 func CountBackup(s *instance.State) map[string]any { return CountTo(s, NextBackupNumber(s)) }
 
 // PatchCounted writes fields of status.internal. If a backup is verified, it also updates the list of backups that
@@ -65,7 +65,7 @@ func NextBackupNumber(s *instance.State) int64 {
 	return 1
 }
 
-// isTaken reports whether a verified backup of another instance has this number or a higher one.
+// isTaken reports whether another instance has a verified backup with the given number or a higher one.
 func isTaken(s *instance.State, number int64) bool {
 	return slices.ContainsFunc(s.Records, func(r v1.BackupRecord) bool {
 		return r.IsProven() && r.Spec.Instance.XR != s.Life.XR && r.Spec.Number >= number
@@ -83,7 +83,8 @@ func CountTo(s *instance.State, number int64) map[string]any {
 	return fields
 }
 
-// firstNumber returns the first backup number of this instance, or 0 if the given number is the first.
+// firstNumber returns the number of the first backup of this instance. It returns 0 if that is the given number,
+// because the field is then omitted.
 func firstNumber(s *instance.State, number int64) int64 {
 	first := number
 	for _, n := range []int64{s.Identity().FirstBackupNumber, firstNumberOf(s.DataPV, s.Life.XR)} {
@@ -111,8 +112,8 @@ func firstNumber(s *instance.State, number int64) int64 {
 	return first
 }
 
-// firstNumberOf returns the first backup number of an instance from its volume, for the case that the status was
-// lost. It returns 0 if the number is unknown.
+// firstNumberOf reads the first backup number of an instance from its volume, which still contains it if the status
+// is lost. It returns 0 if the number is unknown.
 func firstNumberOf(v *corev1.PersistentVolume, life types.UID) int64 {
 	if v == nil || v.Labels[v1.LabelXR] != string(life) {
 		return 0

@@ -56,8 +56,8 @@ func Withdrawal(s *instance.State) change.Change {
 }
 
 // withdrawClone removes the account from the server before it deletes the Secret, because the Secret is useless
-// without the account. If the server refuses the connection until the time for the backup is over, the account
-// remains. It does not prevent other backups.
+// without the account. If the server still refuses connections after PatienceOnline, the account remains in the
+// server. It does not prevent other backups.
 func withdrawClone(s *instance.State, step steps.Step) []change.Change {
 	in := Withdrawal(s)
 	if isOverdue(s) && steps.RefusalOf(s, step.Action) != nil {

@@ -57,7 +57,8 @@ func NewRecord(s *instance.State) *v1.BackupRecord {
 		number = NextBackupNumber(s)
 	}
 	since := firstNumber(s, number)
-	// The number may be in use already, for example by imported backups. It is then unknown which data is newer.
+	// Another backup may already use the number, for example an imported one. The numbers then do not show which of
+	// them has newer data.
 	if attempt.IsOfDeletion() && isTaken(s, number) {
 		since = cmp.Or(since, number)
 		number = NextBackupNumber(s)

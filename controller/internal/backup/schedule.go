@@ -18,7 +18,7 @@ import (
 // reconcile starts it. A backup that could not start in time remains due. If several backups are overdue, only the
 // last of them is taken.
 
-// Lateness is how long a scheduled backup may be overdue before the controller reports it.
+// Lateness is the delay after which an overdue scheduled backup is reported.
 const Lateness = 5 * time.Minute
 
 // DecideScheduled starts a scheduled backup that is due if the server accepts clients, and schedules the next one.
@@ -87,8 +87,8 @@ func reportLate(s *instance.State) (step steps.Step, open bool) {
 			v1.PlannedName(status.NextAt.Time))}, true
 }
 
-// lateAt returns when the controller reports a backup as overdue. The time counts from the scheduled minute, or from
-// the start of the server if that is later. The server may have been suspended before.
+// lateAt returns the time at which an overdue backup is reported. The delay begins at the scheduled minute, or later
+// if the server became unavailable after that minute, for example because a suspended instance was resumed.
 func lateAt(s *instance.State) time.Time {
 	from := s.XR.Status.BackupSchedule.NextAt.Time
 	if since := s.XR.NotServingSince(); since.After(from) {
@@ -116,7 +116,7 @@ func plan(s *instance.State) map[string]any {
 		return out
 	}
 	out["message"] = err.Error()
-	// Users see that the schedule never matches.
+	// A schedule without a next time is reported as overdue, so that users notice it.
 	if status := s.XR.Status.BackupSchedule; status == nil || status.MissedAt == nil {
 		out["missedAt"] = metav1.NewTime(s.Now)
 	}

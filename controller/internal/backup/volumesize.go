@@ -40,8 +40,8 @@ func CanExpandBackupPVC(s *instance.State) bool {
 	return ok && mayAskForSize(s.BackupPVC, size)
 }
 
-// mayAskForSize reports whether a PVC is bound and has a StorageClass, and this size was neither requested nor
-// refused before.
+// mayAskForSize reports whether a PVC is bound and has a StorageClass, and the given size has neither been requested
+// nor refused yet.
 func mayAskForSize(c *corev1.PersistentVolumeClaim, size resource.Quantity) bool {
 	asked, _ := v1.StorageOf(c.Spec.Resources.Requests)
 	class := c.Spec.StorageClassName
@@ -49,8 +49,8 @@ func mayAskForSize(c *corev1.PersistentVolumeClaim, size resource.Quantity) bool
 		c.Annotations[v1.AnnotationRefusedSize] != size.String()
 }
 
-// wantedSize returns the size of the backup volume. It is the size of the data volume, or the size that its backups
-// need if that is larger. The limit is the uncompressed size of all retained backups and two more.
+// wantedSize returns the size that the backup volume should have. This is the size of the data volume, or the size
+// that the backups need if that is larger. It never exceeds mostRoom.
 func wantedSize(s *instance.State) (resource.Quantity, bool) {
 	data, err := v1.ParseSize(s.Identity().Size)
 	if err != nil || s.XR == nil || s.HostPath() {
@@ -63,7 +63,8 @@ func wantedSize(s *instance.State) (resource.Quantity, bool) {
 	return *resource.NewQuantity(min(needs.Value(), mostRoom(s, data)), resource.BinarySI), true
 }
 
-// mostRoom returns the maximum size of the backup volume in bytes for a data volume of this size.
+// mostRoom returns the maximum size of the backup volume in bytes for the given size of the data volume. This is
+// enough for all retained backups and two more without compression.
 func mostRoom(s *instance.State, data resource.Quantity) int64 {
 	return int64(catalog.BackupsToKeep(s)+2) * data.Value()
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// A Subject is the name of a Backup in a namespace, with all objects that belong to it.
+// A Subject contains a Backup object, or nil, and the objects that determine its status.
 type Subject struct {
 	// Namespace is the namespace of the Backup. It is nil if it was deleted.
 	Namespace *corev1.Namespace
@@ -29,7 +29,8 @@ type Subject struct {
 	Record *v1.BackupRecord
 	// HasInstance is true if the instance of the Backup exists.
 	HasInstance bool
-	// Attempt is the attempt at this Backup from the status of the instance, or nil.
+	// Attempt is the state of the backup that the Backup object requested, from the status of the instance. It is nil
+	// if that backup has not been started.
 	Attempt *v1.LastBackupStatus
 }
 
@@ -193,7 +194,7 @@ func locationOf(a *v1.Archive) *v1.BackupLocation {
 	return &v1.BackupLocation{Kind: "PersistentVolumeClaim", Name: a.PVCName, Path: a.Path}
 }
 
-// sizeText formats a number of bytes. It returns a text that is not a quantity unchanged.
+// sizeText formats a number of bytes for users. A string that is not a valid quantity is returned unchanged.
 func sizeText(size string) string {
 	q, err := v1.ParseQuantity(size)
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// AdoptBackups retains a volume, labels it with its instance, and adds missing entries to its catalog. It also
-// requests the BackupRecords of these entries, which the controller then creates in the same way as deleted
-// BackupRecords. The PVC may have been created by a user. The controller manages it from then on.
+// AdoptBackups retains a backup volume, labels it with its instance, and adds missing entries to its catalog. It also
+// annotates the volume with a request for BackupRecords, which the controller then creates from the catalog. If a
+// user created the PVC, the controller manages it from then on.
 func AdoptBackups(c *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume, life v1.Instance, namespace types.UID,
 	backups []v1.BackupRecord) []change.Change {
 	mark := change.PatchObject(c, func(c *corev1.PersistentVolumeClaim) {

@@ -18,8 +18,8 @@ import (
 const (
 	// NoteRecord writes the catalog entry of a verified BackupRecord if the entry is missing or outdated.
 	NoteRecord steps.Action = "NoteRecord"
-	// HoldRecord adds the finalizer to a BackupRecord, so that the controller sees when it is deleted. LetRecordGo
-	// removes the finalizer and keeps the archive.
+	// HoldRecord adds the finalizer to a BackupRecord, so that the controller can act before a deleted BackupRecord
+	// is removed. LetRecordGo removes the finalizer and keeps the archive.
 	HoldRecord  steps.Action = "HoldRecord"
 	LetRecordGo steps.Action = "LetRecordGo"
 	// RemakeRecord creates a BackupRecord again because a user requested it. ProveRecord marks a BackupRecord as
@@ -138,7 +138,8 @@ func nextOfRecord(a *instance.Archives, r *v1.BackupRecord) ArchiveStep {
 	case isLifesAffair(a, r):
 		return ArchiveStep{Action: steps.NoOp}
 	case dying && r.Status.RestoreTest != nil:
-		// Without its BackupRecord, the restore test Job would have no owner and would block its name.
+		// The restore test must end first. Otherwise its Job would be left without a BackupRecord, and would block
+		// later tests that need the same name.
 		return ArchiveStep{Action: steps.Wait, After: steps.RequeueSoon}
 	case !r.IsProven() && !dying:
 		return nextOfUnproven(a, r, n)
@@ -226,7 +227,8 @@ func sayOnce(r *v1.BackupRecord, tell steps.Action, reason string, after time.Du
 	return ArchiveStep{Action: tell, Message: reason}
 }
 
-// whyUnasked returns a constant text, because the error message of a store can differ at each attempt.
+// whyUnasked returns the message for a backup whose state in the store is unknown. The message is constant, because
+// the error of a store can differ at each attempt.
 func whyUnasked(r *v1.BackupRecord) string {
 	return fmt.Sprintf("BackupStore %[1]s does not respond, does not exist, or has a catalog entry that its keys "+
 		"cannot decrypt (kubectl describe backupstore %[1]s)", r.Spec.Archive.Store)

@@ -35,7 +35,7 @@ func HasRoomInIndex(v *corev1.PersistentVolume, r *v1.BackupRecord, left int) bo
 	return size+left <= MaxIndex
 }
 
-// Oldest returns at most this number of the oldest backups, from a list that is sorted newest first.
+// Oldest returns the last backups of a list that is sorted newest first, but not more than the given number.
 func Oldest(newestFirst []client.Object, most int) []client.Object {
 	return newestFirst[max(0, len(newestFirst)-most):]
 }

@@ -18,7 +18,8 @@ import (
 // ArchiveName is the name of the archive in the directory of its backup.
 const ArchiveName = "data.tar.zst"
 
-// WriteNote writes the catalog entry of a BackupRecord. It also removes the annotation that forgets the backup.
+// WriteNote writes the catalog entry of a BackupRecord to its volume. It also removes the annotation with which a
+// user has allowed instances to start without this backup.
 func WriteNote(v *corev1.PersistentVolume, r *v1.BackupRecord) change.Change {
 	return change.PatchObject(v, func(v *corev1.PersistentVolume) {
 		steps.SetAnnotation(v, v1.AnnotationBackupPrefix+r.Name, NoteText(r))
@@ -47,8 +48,8 @@ func RemoveNotes(volumes []corev1.PersistentVolume, name string) []change.Change
 	return out
 }
 
-// ProveAsNoted writes the spec first and then the phase, so that a client never reads a verified BackupRecord without
-// its content.
+// ProveAsNoted marks a BackupRecord as verified and copies its content from the catalog entry. It writes the spec
+// first and then the phase, so that clients never read a verified BackupRecord with an incomplete spec.
 func ProveAsNoted(r *v1.BackupRecord, n *instance.Note, now time.Time) []change.Change {
 	text := change.PatchObject(r, func(r *v1.BackupRecord) {
 		r.Spec = *n.Spec.DeepCopy()

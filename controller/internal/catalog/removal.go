@@ -15,7 +15,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// whatItRemoves is the value of AnnotationRemoves.
+// whatItRemoves returns the value of AnnotationRemoves. It identifies the PVC and the volume that a removal Job was
+// created for.
 func whatItRemoves(c *corev1.PersistentVolumeClaim) string {
 	if c == nil {
 		return ""
@@ -89,7 +90,7 @@ func releaseRecord(a *instance.Archives, r *v1.BackupRecord) []change.Change {
 	return append(RemoveNotes(a.Volumes, r.Name), deleteRemovalJob(a, r), steps.RemoveFinalizer(r))
 }
 
-// objectMeta returns the metadata of the BackupRecord from which a catalog entry was written.
+// objectMeta returns the metadata of a BackupRecord that its catalog entry contains.
 func objectMeta(n *instance.Note) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: n.Name, UID: n.Record, CreationTimestamp: n.AnnouncedAt}
 }

@@ -42,9 +42,9 @@ func markForRemoval(r client.Object) change.Change {
 	})
 }
 
-// ExpiredBackups returns the expired verified backups on this volume. It excludes backups of this instance, backups
-// that conflict with them, and backups that another instance is being restored from. It also keeps the newest
-// restore-tested backup.
+// ExpiredBackups returns the expired verified backups that are stored on the same volume, or in the same store, as
+// the backups of this instance. It excludes backups of this instance, backups that conflict with them, and backups
+// that another instance is being restored from. It also keeps the newest restore-tested backup.
 func ExpiredBackups(s *instance.State) []client.Object {
 	return Expired(s, ProvenBackupsHere(s), func(r *v1.BackupRecord) bool {
 		return r.Spec.Instance.XR != s.Life.XR && !r.IsRivalOf(s.Record()) && s.Restoring[r.Name] == ""

@@ -28,8 +28,8 @@ const (
 	// Publish publishes the catalog entry of a backup. The backup is verified from then on. If a different entry exists,
 	// Publish is refused in the same way as a write with an outdated resource version.
 	Publish Verb = "Publish"
-	// RemoveLeftovers deletes the files of other attempts at a published backup. Files that must not be deleted are
-	// kept.
+	// RemoveLeftovers deletes the files of other attempts at a published backup. Files that the store does not allow
+	// to be deleted are left until the backup is deleted.
 	RemoveLeftovers Verb = "Tidy"
 	// Remove deletes a backup and its catalog entry.
 	Remove Verb = "Remove"
@@ -117,8 +117,8 @@ type Remote struct {
 // A Server is a running server of an instance.
 type Server struct {
 	Of v1.Instance
-	// Authorities are the CA certificates that verify the server, as PEM. They are empty if the server cannot be
-	// verified.
+	// Authorities are the CA certificates for the verification of the server's certificate, as PEM. They are empty if
+	// the server has no certificate that can be verified.
 	Authorities string
 }
 
@@ -186,7 +186,7 @@ func ScaleDeployment(read *appsv1.Deployment, replicas int32) Change {
 		Object: changed(read, func(d *appsv1.Deployment) { d.Spec.Replicas = &replicas }), Read: read}
 }
 
-// PatchStatusFields returns a patch of only these fields of a status.
+// PatchStatusFields returns a patch of the given status fields and no others.
 func PatchStatusFields(o client.Object, fields map[string]any) Change {
 	return Change{Verb: PatchStatus, If: AsRead, Object: o, Fields: fields}
 }
@@ -198,7 +198,7 @@ func (c Change) WhoeverWrote() Change {
 	return c
 }
 
-// DeleteObject returns the deletion of this object, but not of a later object with the same name.
+// DeleteObject returns the deletion of the given object, but not of a later object with the same name.
 func DeleteObject(o client.Object, policy metav1.DeletionPropagation) Change {
 	return Change{Verb: Delete, If: SameObject, Object: o, Policy: policy, MayBeGone: true}
 }

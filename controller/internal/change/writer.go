@@ -50,7 +50,7 @@ type Servers interface {
 	CheckData(ctx context.Context, in *Server) error
 }
 
-// briefly is the timeout of a change that may fail.
+// briefly is the timeout of a change whose failure does not prevent later changes.
 const briefly = 5 * time.Second
 
 // Apply applies changes in order until the first one fails. If a precondition is not met, the error is a conflict
@@ -97,7 +97,8 @@ func kindOf(o client.Object) string {
 	return fmt.Sprintf("%T", o)
 }
 
-// after returns the change for an object that an earlier change in the list has modified.
+// after returns the change with the UID and resourceVersion of now, which is the result of an earlier change to the
+// same object.
 func (c Change) after(now client.Object) Change {
 	identify := func(o client.Object) client.Object {
 		if o == nil {
@@ -197,7 +198,7 @@ func (w Writer) doInServer(ctx context.Context, verb Verb, o client.Object, in *
 	return w.give(ctx, o, func() (map[string][]byte, error) { return w.Servers.OfferClone(ctx, in) })
 }
 
-// give creates or replaces the Secret that gives a Job access.
+// give creates the Secret that gives a Job access to a store or a server, or replaces its data.
 func (w Writer) give(ctx context.Context, o client.Object, read func() (map[string][]byte, error)) (client.Object,
 	error) {
 	s, ok := o.(*corev1.Secret)

@@ -336,7 +336,8 @@ func (s *toldStores) do(v Verb, store string) error {
 	return s.err[v]
 }
 
-// TestInStore checks that later changes are applied only after changes in a store.
+// TestInStore checks that changes in a store are applied in order. After a failure, later changes are skipped, and
+// the error tells whether the store or the API server caused it.
 func TestInStore(t *testing.T) {
 	failed := errors.New("the store is down")
 	object := secret("a", nil)

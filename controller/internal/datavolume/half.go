@@ -34,7 +34,7 @@ const (
 	ImportedHalf = agent.ImportFolder + "/" + importedData
 )
 
-// ImportPrefix is the prefix of an import's name in the marker of a volume.
+// ImportPrefix is the prefix of Marker.Archive for imported data. It distinguishes an import from a restored archive.
 const ImportPrefix = "import/"
 
 // Folder returns the path of the import's directory.

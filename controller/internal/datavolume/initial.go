@@ -107,7 +107,7 @@ func (i *Initial) HasData() (bool, error) {
 	return true, nil
 }
 
-// Nothing returns an error if the volume may have contained data before.
+// Nothing returns an error if the volume shows signs of lost data, see CheckNothing.
 func (i *Initial) Nothing() error { return i.Volume.CheckNothing() }
 
 // NoteStart records the version of a server that is started on the data, unless it is already recorded.

@@ -82,7 +82,7 @@ func OpenVolume(path, directory string) (*Volume, error) {
 	return NewVolume(root, directory)
 }
 
-// NewVolume locks the volume with this root. It takes ownership of root, and closes it on an error.
+// NewVolume locks the volume with the given root directory. It takes ownership of root, and closes it on an error.
 func NewVolume(root *os.Root, directory string) (*Volume, error) {
 	if directory == "" || directory == "." || directory == LostAndFound || strings.HasPrefix(directory, ".") ||
 		strings.ContainsAny(directory, "/\x00") {
@@ -220,8 +220,8 @@ func inodeOf(info fs.FileInfo) uint64 {
 	return 0
 }
 
-// CheckNothing returns an error if a volume without data may have contained data before. It may be the wrong volume,
-// or a user may have removed the data.
+// CheckNothing returns an error if a volume without data shows signs that it once contained data. It may be the wrong
+// volume, or a user may have removed the data.
 func (v *Volume) CheckNothing() error {
 	names, err := SortedNames(v.Root, ".")
 	if err != nil {

@@ -21,11 +21,13 @@ import (
 type Archives struct {
 	// Settings are the settings of the controller.
 	Settings Settings
-	// Life has no XR, because the backups belong to all instances with this name.
+	// Life identifies the instance. Its XR is empty, because the backups belong to all instances with the same kind,
+	// namespace and name.
 	Life v1.Instance
 	// Now is the time of the read.
 	Now time.Time
-	// Lives are the existing instances with this name. Each of them handles its own BackupRecord.
+	// Lives are the existing instances with this name. The reconcile of each instance handles the BackupRecord of its
+	// current backup.
 	Lives []*State
 	// Records and Notes are sorted newest first.
 	Records []v1.BackupRecord

@@ -24,7 +24,7 @@ type Attempt struct {
 	// Namespace and Job identify the Job of the backup. Access is the name of the Secret that gives the Job access to
 	// the store.
 	Namespace, Job, Access string
-	// BegunAt is when the backup of a running instance started.
+	// BegunAt is the start time of a running instance's backup.
 	BegunAt time.Time
 	// Fenced is true while the server is stopped for an on-demand or scheduled backup. Failing is true after the
 	// backup has failed, while its objects are being deleted.
@@ -98,7 +98,7 @@ func isImageChanging(status *v1.MySQLStatus) bool {
 	return !status.ImageChange.MayStart(status.ServedImage)
 }
 
-// IsBackedUpInLife reports whether a backup of a running instance needs work.
+// IsBackedUpInLife reports whether a backup of a running instance is in progress or must be cleaned up.
 func (s *Subject) IsBackedUpInLife() bool {
 	origin := backupOrigin(s)
 	return origin != "" && origin != v1.OriginDeletion

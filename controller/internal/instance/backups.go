@@ -82,7 +82,7 @@ func isStillBound(ctx context.Context, r client.Reader, v *corev1.PersistentVolu
 }
 
 // readBackupPV reads the volume that the backup PVC is bound to. Without a PVC, it reads the instance's backup volume
-// that has the UID of this namespace.
+// that is annotated with the UID of the current namespace.
 func readBackupPV(ctx context.Context, r client.Reader, basis *Basis,
 	c *corev1.PersistentVolumeClaim) (*corev1.PersistentVolume, error) {
 	switch {

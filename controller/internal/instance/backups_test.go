@@ -18,7 +18,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// choosing returns an XR that has not started and is about to be restored from this backup.
+// choosing returns an XR that is about to be restored from the given backup. phase is the phase of the restore.
 func choosing(backup, phase string) *unstructured.Unstructured {
 	u := xr("x", "uid-1", "db", false)
 	u.Object["status"] = map[string]any{"restore": map[string]any{"backup": backup, "phase": phase}}
@@ -32,7 +32,7 @@ func recordOf(namespace types.UID) *v1.BackupRecord {
 	return r
 }
 
-// backupsAt returns a volume with the backups of a namespace, which is reserved for a PVC.
+// backupsAt returns a volume that contains backups of the given namespace UID and is reserved for the PVC in ref.
 func backupsAt(name, namespace string, ref *corev1.ObjectReference) *corev1.PersistentVolume {
 	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Finalizers: []string{v1.Finalizer}, Labels: key.Life("").Labels(),

@@ -39,7 +39,7 @@ var (
 // crdKind is the kind of a CustomResourceDefinition.
 var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
-// kindOf returns the kind with this v1.Instance.Kind, or false if the controller does not manage it.
+// kindOf returns the Kind of an instance from its v1.Instance.Kind, or false if the controller does not manage it.
 func kindOf(instances string) (Kind, bool) {
 	a, ok := v1.APIOfInstances(instances)
 	return Kind{a}, ok
@@ -96,13 +96,14 @@ func Decode(u *unstructured.Unstructured) *Composite {
 	return c
 }
 
-// textAt returns the text at a path. If the field is missing, the text is empty and isText is true.
+// textAt returns the string at a path. isText is false if the field contains another type. A missing field results in
+// an empty string.
 func textAt(u *unstructured.Unstructured, path ...string) (text string, isText bool) {
 	text, _, err := unstructured.NestedString(u.Object, path...)
 	return text, err == nil
 }
 
-// With these values of spec.backup.retention, no backup is deleted. The schema allows only lower values.
+// Values of spec.backup.retention with which no backup is deleted. The schema allows only lower values.
 const (
 	keepAll     = 1000
 	keepForEver = "999999w"
@@ -186,9 +187,9 @@ func (c *Composite) IsServing() bool {
 // isUnsynced reports whether the last reconcile of an XR by Crossplane failed.
 func isUnsynced(c *Composite) bool { return meta.IsStatusConditionFalse(c.Conditions, "Synced") }
 
-// MayServe reports whether the server accepts clients, or waits for the controller's first login. Crossplane sets the
-// function's conditions to Unknown while it cannot compose, but the server keeps running. A server that accepted
-// clients before may therefore still accept them.
+// MayServe reports whether the server accepts clients or waits for the controller's first login, and since when.
+// While Crossplane cannot compose, it sets the function's conditions to Unknown, but a running server continues to
+// run. In this case MayServe also returns true if the server has accepted clients earlier.
 func (c *Composite) MayServe() (since time.Time, ok bool) {
 	x := meta.FindStatusCondition(c.Conditions, v1.ConditionServing)
 	if x == nil {
@@ -253,8 +254,8 @@ func (c *Composite) readField(name string, target any) {
 	}
 }
 
-// keepWhatIsInDoubt sets unreadable fields to the value that protects the data. A backup is then required, no backup
-// is deleted, and the server is treated as started.
+// keepWhatIsInDoubt sets unreadable fields to the value that protects the data. With these values, a backup is
+// required, no backup is deleted, and the server is treated as started.
 func (c *Composite) keepWhatIsInDoubt() {
 	for field, keep := range map[string]func(){
 		"spec.deletionPolicy": func() { c.Spec.DeletionPolicy = v1.DeletionBackup },
@@ -272,7 +273,8 @@ func (c *Composite) keepWhatIsInDoubt() {
 	}
 }
 
-// saysNoClaim reports whether an XR may have a claim that neither its spec nor its labels name.
+// saysNoClaim reports whether the claim of an XR is unknown, because spec.claimRef is unreadable and the labels name
+// no claim.
 func (c *Composite) saysNoClaim() bool {
 	_, ok := c.Key()
 	return !ok && c.Unreadable.Has("spec.claimRef")

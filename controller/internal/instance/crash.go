@@ -12,8 +12,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/process"
 )
 
-// exitsAgain returns the last termination of a container that the kubelet restarts repeatedly, or nil. A container
-// that is running but not ready is included. Otherwise the report about a server that exits after some seconds would
+// exitsAgain returns the last termination of a container that the kubelet restarts repeatedly, or nil. A restarted
+// container is included until it is ready. Otherwise the message about a server that exits after some seconds would
 // change with each restart.
 func exitsAgain(p *corev1.Pod, c *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
 	if p.Spec.RestartPolicy == corev1.RestartPolicyNever || c.Ready {
@@ -144,7 +144,7 @@ func limitField(p *corev1.Pod) string {
 	return "limits.memory in JOB_RESOURCES of the controller, which the platform team sets"
 }
 
-// requestField returns how to fix a pod without a memory limit that was OOMKilled because its node ran out of memory.
+// requestField returns advice for a pod without a memory limit that was OOMKilled because its node ran out of memory.
 func requestField(p *corev1.Pod) string {
 	if isServerPod(p) {
 		return "set spec.resources.requests.memory of the claim to what the server needs"

@@ -113,7 +113,7 @@ func TestCrashSaysWhatTheServerPrinted(t *testing.T) {
 	}
 }
 
-// limited is a pod of a component. Its container has a memory limit.
+// limited adds a component label and a container with a memory limit to a pod.
 func limited(component string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Labels = map[string]string{v1.LabelComponent: component}
@@ -123,8 +123,8 @@ func limited(component string) func(*corev1.Pod) {
 	}
 }
 
-// TestReportSaysOOMKilled checks reports if the kernel killed the program or its server. The error names the setting
-// that must be raised, and does not report the data as broken.
+// TestReportSaysOOMKilled checks the error that is reported if the kernel killed the program or its server. It names
+// the setting that must be raised, and does not report the data as broken.
 func TestReportSaysOOMKilled(t *testing.T) {
 	cases := map[string]struct {
 		reason    string
@@ -172,8 +172,8 @@ func TestReportSaysOOMKilled(t *testing.T) {
 	}
 }
 
-// TestSteadyText checks that the status does not change if only the numbers in a server's log change. It does change
-// if the limit changes.
+// TestSteadyText checks that the message about a crashing server does not change if only numbers in the server's log
+// change. The message does change if the memory limit changes.
 func TestSteadyText(t *testing.T) {
 	before := &v1.Blocker{Message: "container mysql of pod p has exited (exit code 1) and is restarted: LSN 12 is in " +
 		"the future"}

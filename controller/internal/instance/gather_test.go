@@ -228,7 +228,7 @@ func summarize(s *State) summary {
 	return out
 }
 
-// gathered compares the instances with the expected summaries.
+// gathered compares the summaries of the gathered instances with the expected ones.
 func gathered(t *testing.T, reason string, lives []*State, err error, want []summary) {
 	t.Helper()
 	if err != nil {
@@ -502,8 +502,8 @@ func TestStale(t *testing.T) {
 	}
 }
 
-// TestBeginning checks that an instance should have pods until its server accepts clients, unless it is suspended and
-// is not being restored.
+// TestBeginning checks IsBeginning, which returns true until the server accepts clients. For a suspended instance, it
+// returns true only during a restore.
 func TestBeginning(t *testing.T) {
 	restoring := &v1.RestoreStatus{Phase: v1.RestoreRunning}
 	cases := map[string]struct {

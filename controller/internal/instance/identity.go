@@ -17,9 +17,10 @@ import (
 type Identity struct {
 	// XR is the XR of the instance. Its name is empty if the XR is deleted.
 	XR metav1.OwnerReference
-	// DeletedAt is when the deletion started or was discovered, or nil if the instance is not being deleted.
+	// DeletedAt is the time at which the deletion started or was discovered. It is nil if the instance is not being
+	// deleted.
 	DeletedAt *metav1.Time
-	// Started is true if a server may have been started.
+	// Started is true if a server may have been started on the data.
 	Started bool
 	// Volume is the name of the data volume, Image the image of the server, and Size the size of the storage. They
 	// are empty if they are unknown.

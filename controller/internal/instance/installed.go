@@ -21,8 +21,8 @@ func (g *Gatherer) GatherInstalled(ctx context.Context, k Key) ([]*State, error)
 }
 
 // explainUnlisted explains why XRs cannot be listed. A kind that is not served may still exist. It may have just been
-// created, or its CustomResourceDefinition may be temporarily invalid. Only if the CustomResourceDefinition does not
-// exist, there are certainly no XRs, and IsNotInstalled returns true for the error.
+// created, or its CustomResourceDefinition may be temporarily invalid. If the CustomResourceDefinition does not
+// exist, there are certainly no XRs. Only in this case, IsNotInstalled returns true for the error.
 func explainUnlisted(ctx context.Context, r client.Reader, kind Kind, err error) error {
 	unlisted := fmt.Errorf("cannot list composite resources: %w", err)
 	if !IsNotInstalled(unlisted) {

@@ -28,27 +28,28 @@ type Job struct {
 	Report *agent.Report
 	// Progress is the last progress from the log.
 	Progress *agent.Progress
-	// PodFailure is why the pod is not running, as reported by the kubelet or scheduler.
+	// PodFailure is the reason why the pod is not running, as reported by the kubelet or the scheduler.
 	PodFailure string
 	// Cloned is true once the clone of a server has finished.
 	Cloned bool
-	// Outlived is how the product's own container terminated, if a container that another component injected keeps the
-	// pod running. Otherwise it is nil.
+	// Outlived is the final state of the product's own container, if a container that another component injected
+	// keeps the pod running. Otherwise it is nil.
 	Outlived *corev1.ContainerStateTerminated
-	// Going is the pod that this container keeps running.
+	// Going is the pod that the injected container keeps running.
 	Going *corev1.Pod
-	// Succeeded is how the product's own container terminated, if it succeeded but the Job does not report this yet. The
-	// kubelet and the Job controller take a second or two. Otherwise it is nil.
+	// Succeeded is the final state of the product's own container if it succeeded, but the status of the Job does not
+	// show this yet. The kubelet and the Job controller take a second or two. Otherwise it is nil.
 	Succeeded *corev1.ContainerStateTerminated
 }
 
 // Jobs are the Jobs of an instance.
 type Jobs struct {
-	// RestoreJob runs in the instance's own namespace, the others at its JobLocation.
+	// RestoreJob runs in the instance's own namespace. The other Jobs run at its JobLocation.
 	RestoreJob, BackupJob, WipeJob, PruneJob *Job
 	// MisplacedJobs are Jobs of this instance with names or in namespaces that its Jobs no longer use.
 	MisplacedJobs []client.Object
-	// AccessUntil is when the running backup Job loses its access to a store. It is zero if the time is unknown.
+	// AccessUntil is the time at which the running backup Job loses its access to a store. It is zero if the time is
+	// unknown.
 	AccessUntil time.Time
 }
 

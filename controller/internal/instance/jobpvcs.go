@@ -29,8 +29,8 @@ func NotePVCs(j *batchv1.Job, mounted Mounted) {
 	j.Annotations[v1.AnnotationPVCs] = string(raw)
 }
 
-// HasMoved reports whether a Job may have used different volumes than the current ones. The PVC of the volume
-// mayBeGone may be deleted, because the Job cannot have used another PVC in its place.
+// HasMoved reports whether a Job may have used other volumes than the current ones. The PVC of the pod volume
+// mayBeGone may have been deleted later, because no other PVC has replaced it.
 func (j *Job) HasMoved(mounted Mounted, mayBeGone string) bool {
 	uids := map[string]types.UID{}
 	names := pvcVolumes(j.Job)

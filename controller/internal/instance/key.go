@@ -20,8 +20,7 @@ type Key struct{ Kind, Namespace, Name string }
 // String returns the key as it appears in logs.
 func (k Key) String() string { return k.Kind + "/" + k.Namespace + "/" + k.Name }
 
-// Life returns the instance with the given XR. Without an XR, it has only the names that all instances with this key
-// share.
+// Life returns the instance with the given XR. If the XR is empty, the result stands for all instances with this key.
 func (k Key) Life(xr types.UID) v1.Instance {
 	return v1.Instance{Kind: k.Kind, Namespace: k.Namespace, Name: k.Name, XR: xr}
 }

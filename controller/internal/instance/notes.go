@@ -83,8 +83,8 @@ func (n *Note) Of(r *v1.BackupRecord) bool {
 	return n.Name == r.Name && (n.Unreadable || n.Spec.Instance.XR == r.Spec.Instance.XR)
 }
 
-// forgetWord returns the value of the annotation with which a user forgets a backup. It is the UID of the backup's
-// BackupRecord, or the name of the backup if the UID is unknown.
+// forgetWord returns the value of the annotation with which a user allows the next instance to start without the
+// backup. It is the UID of the BackupRecord, or the name of the backup if the UID is unknown.
 func (n *Note) forgetWord() string {
 	if n.Unreadable || n.Record == "" {
 		return n.Name
@@ -212,9 +212,8 @@ func (s *State) OwnNote() *Note {
 }
 
 // ForeignNote returns the catalog entry in a store that has the name of this backup but belongs to a different
-// backup. It returns nil if there is none. Another cluster with the same objects may have written the entry. Or this
-// cluster wrote it before it was restored from an etcd snapshot. The composite resources are then older than the
-// contents of the store.
+// backup. It returns nil if there is none. Another cluster with the same names and UIDs may have written the entry.
+// This cluster may also have been restored from an etcd snapshot that is older than the entry.
 func (s *State) ForeignNote() *Note {
 	if n := NoteNamed(s, s.Attempt().Record); n != nil && !isOwnNote(s, n) {
 		return n

@@ -16,7 +16,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// provenAt returns the BackupRecord of a verified backup that started at this second.
+// provenAt returns the BackupRecord of a verified backup. second is the second at which the backup started.
 func provenAt(name string, second int64) *v1.BackupRecord {
 	r := record(name, "db", second)
 	r.UID, r.Spec.Instance.XR, r.Status.Phase = types.UID("uid-of-"+name), types.UID("xr-of-"+name), v1.BackupProven
@@ -24,7 +24,7 @@ func provenAt(name string, second int64) *v1.BackupRecord {
 	return r
 }
 
-// noting adds the catalog entries of these BackupRecords to a volume.
+// noting adds the catalog entries of the given BackupRecords to a volume.
 func noting(v *corev1.PersistentVolume, records ...*v1.BackupRecord) *corev1.PersistentVolume {
 	for _, r := range records {
 		text, err := json.Marshal(r.Note())

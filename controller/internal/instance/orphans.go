@@ -67,8 +67,8 @@ func AllXRs(ctx context.Context, from client.Reader, kind Kind) ([]metav1.Partia
 // XROf returns the UID of the XR that an object names, or "".
 func XROf(o client.Object) types.UID { return types.UID(o.GetLabels()[v1.LabelXR]) }
 
-// HoldsData reports whether a volume or PVC holds data of an instance. It then has the finalizer, names an XR, and is
-// not used for backups. Only the controller may release it.
+// HoldsData reports whether a volume or PVC holds data of an instance: it has the finalizer, names an XR, and is not
+// used for backups. Only the controller may release it.
 func HoldsData(o client.Object) bool {
 	return HasFinalizer(o) && XROf(o) != "" && !IsForBackups(o)
 }

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A bookOfPages returns a list in pages. The page with the number expired and all later pages are no longer
-// available.
+// A bookOfPages serves a list of the given size in pages. Reads that continue at the item expired or later fail,
+// because their continue token has expired.
 type bookOfPages struct {
 	client.Reader
 

@@ -24,8 +24,8 @@ func (e *UnreadablePlatformError) Error() string {
 }
 
 // ReadPlatform returns the spec of the Platform object, or nil if the object does not exist. If it returns an
-// UnreadablePlatformError, the spec contains only the readable fields. A missing field must then not be treated as a
-// permission.
+// UnreadablePlatformError, the spec contains only the readable fields. In this case, callers must not treat a missing
+// field as a permission.
 func ReadPlatform(ctx context.Context, reader client.Reader) (*v1.PlatformSpec, error) {
 	p := &v1.Platform{}
 	err := reader.Get(ctx, client.ObjectKey{Name: v1.PlatformName}, p)

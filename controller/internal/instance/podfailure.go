@@ -49,9 +49,9 @@ func isStarting(xr *Composite) bool {
 	return xr.IsBeginning() || xr.HasFailedRestore() || xr.Status.RestoredBy != ""
 }
 
-// readStart returns the restore Job of an instance, and why the pods of the instance do not start. The controller
-// reads the pods, because a composition function cannot. If a read fails, readStart returns the given restore and
-// previous.
+// readStart returns the restore Job of an instance, and the reason why the pods of the instance do not start. The
+// controller reads the pods, because a composition function cannot. If a read fails, readStart returns its arguments
+// restore and previous unchanged.
 func readStart(ctx context.Context, l looker, basis *Basis, backupPVC *corev1.PersistentVolumeClaim, restore *Job,
 	previous string) (*Job, string, error) {
 	pods, err := podsOfLife(ctx, l, basis.Life, "")
@@ -92,8 +92,8 @@ func podsOfLife(ctx context.Context, r client.Reader, life v1.Instance, componen
 	return l.Items, nil
 }
 
-// steadyText returns the previous text if the new one differs only in numbers. A server that exits repeatedly prints
-// different numbers each time, and the status must not change because of them.
+// steadyText returns the previous message if the new one differs only in numbers. A server that exits repeatedly
+// prints different numbers each time, and the status must not change because of them.
 func steadyText(before *v1.Blocker, reason string) string {
 	if before != nil && strings.Contains(reason, isRestarted) && SaysSame(before.Message, reason) {
 		return before.Message
@@ -119,7 +119,7 @@ func withoutEarlierTries(pods []corev1.Pod, restore *v1.RestoreStatus) []corev1.
 	})
 }
 
-// volumeInDoubt returns a text with the name of the data volume if a container found no data on it, or the data of
+// volumeInDoubt returns a sentence that names the data volume, if a container found no data on it or the data of
 // another instance. Otherwise it returns "".
 func volumeInDoubt(v *corev1.PersistentVolume, p *corev1.Pod) string {
 	inDoubt := func(c corev1.ContainerStatus) bool {
@@ -135,8 +135,8 @@ func volumeInDoubt(v *corev1.PersistentVolume, p *corev1.Pod) string {
 	return ". The data is on PersistentVolume " + v.Name
 }
 
-// whereBackupsAre returns how to fix a pod that is not scheduled yet because it needs a node that can use the backup
-// volume. Otherwise it returns "".
+// whereBackupsAre returns advice for a pod that cannot be scheduled because it needs a node that can use the existing
+// backup volume. Otherwise it returns "".
 func whereBackupsAre(xr *Composite, p *corev1.Pod) string {
 	if xr == nil || xr.Status.BackupNodes == nil || p.Spec.NodeName != "" {
 		return ""
@@ -236,14 +236,14 @@ const (
 	imagePullBackOff = "ImagePullBackOff"
 )
 
-// backOff matches the text in an imagePullBackOff message that comes before the error of the last attempt.
+// backOff matches the beginning of an imagePullBackOff message, up to the error of the last attempt.
 var backOff = regexp.MustCompile(`^Back-off pulling image "[^"]*": ` + errImagePull + `: `)
 
 // connection matches the local address in a Go network error, such as 10.0.0.7:53122->. The port differs in each
 // attempt.
 var connection = regexp.MustCompile(`\S+->`)
 
-// waitsBecause returns why a container is waiting. The text is the same during an attempt and between attempts.
+// waitsBecause returns why a container is waiting. The message is the same during an attempt and between attempts.
 func waitsBecause(w *corev1.ContainerStateWaiting) string {
 	reason, message := w.Reason, w.Message
 	if reason == imagePullBackOff {
@@ -254,7 +254,7 @@ func waitsBecause(w *corev1.ContainerStateWaiting) string {
 	return foreignText(reason + ": " + message)
 }
 
-// foreignText makes a text printable and removes the parts that change with each attempt.
+// foreignText makes a message of another component printable, and removes the parts that change with each attempt.
 func foreignText(text string) string {
 	return v1.PrintableText(connection.ReplaceAllString(text, ""), maxPodFailure)
 }

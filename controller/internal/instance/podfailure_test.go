@@ -98,8 +98,8 @@ func TestPodFailureOf(t *testing.T) {
 	}
 }
 
-// TestWaitsBecause checks that the text about a waiting container is the same at each read, so that the status is not
-// updated unnecessarily.
+// TestWaitsBecause checks that the message about a waiting container is the same at each read, so that the status is
+// not updated unnecessarily.
 func TestWaitsBecause(t *testing.T) {
 	cases := map[string]struct{ reason, says, message, want string }{
 		"Try": {reason: "The kubelet has just tried.", says: "ErrImagePull", message: "not found",

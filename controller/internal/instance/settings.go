@@ -92,7 +92,8 @@ func howEnded(p *corev1.Pod, container string, t *corev1.ContainerStateTerminate
 	return fmt.Sprintf("container %s exited with code %d", container, t.ExitCode)
 }
 
-// readTrial reports that the server keeps exiting with new settings, with its output. Otherwise it returns nil.
+// readTrial returns a verdict with the server's errors if the server keeps exiting with new settings. It returns nil
+// if there is no verdict yet.
 func readTrial(ctx context.Context, l looker, life v1.Instance,
 	settings *v1.SettingsStatus) (*v1.SettingsVerdict, error) {
 	pods, err := podsOfLife(ctx, l, life, "")

@@ -48,9 +48,9 @@ func needsSource(s *Subject) bool {
 		s.XR.Spec.Restore.From != nil && s.XR.Spec.Restore.Source(s.Life).Key() != s.Life.Key()
 }
 
-// readSource reads the backups of the claim that spec.restore.from names. If a store does not respond, the instance
-// waits, as it does for its own backups. The argument and the result storeFailure are the error of an earlier read or
-// of this one.
+// readSource reads the backups of the claim that spec.restore.from names. storeFailure is the error of an earlier
+// read from a store. readSource returns it, or the error of its own read from a store. The instance waits while there
+// is such an error, as it does for its own backups.
 func readSource(ctx context.Context, r client.Reader, stores Stores, basis *Basis,
 	storeFailure string) (*Source, string, error) {
 	if !needsSource(&basis.Subject) {

@@ -16,7 +16,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// fromOther is an instance that will be restored from the claim other.
+// fromOther returns an XR that will be restored from the claim "other".
 func fromOther(status map[string]any) *unstructured.Unstructured {
 	u := xr("x", "uid-1", "db", false)
 	spec, _ := u.Object["spec"].(map[string]any)

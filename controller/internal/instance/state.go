@@ -34,8 +34,8 @@ type State struct {
 	// Undefined is true if the XRD of the kind is being deleted or no longer exists. It is read only while a deletion
 	// waits for Crossplane.
 	Undefined bool
-	// CrossplaneAwaited is how long this process has seen the deletion wait for Crossplane. It is measured with a
-	// monotonic clock, so that a change of the system time does not affect it.
+	// CrossplaneAwaited is the time for which this process has seen the deletion wait for Crossplane. It is measured
+	// with a monotonic clock, so that a change of the system time does not affect it.
 	CrossplaneAwaited time.Duration
 	// Refusal describes why the API server, a server or a store refused the last step, or is nil.
 	Refusal *Refusal
@@ -52,7 +52,7 @@ type State struct {
 	Rules *nsrules.Rules
 }
 
-// NewState returns a State with this Subject. Its other parts have not been read yet.
+// NewState returns a State for the given Subject. Its other parts have not been read yet.
 func NewState(s Subject) *State { return &State{Basis: Basis{Subject: s}} }
 
 // A Refusal describes why a step was refused. If a quota or a policy refused it, a user must change the quota, the
@@ -64,14 +64,16 @@ type Refusal struct {
 	Message string
 	// Missing is true if a store does not contain the archive that a Job has reported.
 	Missing bool
-	// Passing is true if nothing must be changed, because a server did not respond and may respond the next time.
+	// Passing is true if the refusal is temporary: a server or a store did not respond, and may respond at the next
+	// attempt.
 	Passing bool
 }
 
-// numbered matches words that can differ in two texts about the same problem, such as a source port or a request ID.
+// numbered matches words that can differ in two messages about the same problem, such as a source port or a request
+// ID.
 var numbered = regexp.MustCompile(`[\w-]*[0-9][\w-]*`)
 
-// SaysSame reports whether two texts differ only in words that contain a digit.
+// SaysSame reports whether two messages differ only in words that contain a digit.
 func SaysSame(a, b string) bool {
 	return numbered.ReplaceAllString(a, "0") == numbered.ReplaceAllString(b, "0")
 }

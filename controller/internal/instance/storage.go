@@ -14,9 +14,8 @@ import (
 
 // DataVolumes contains the volume and the PVCs of the database.
 type DataVolumes struct {
-	// DataPVC and DataPV are the PVC and the volume of the database. If Jobs use another PVC at the JobLocation, DataPVC
-	// is that PVC. OriginalPVC is then the previous PVC: the server's, or the PVC that a Job used in the instance's
-	// namespace.
+	// DataPVC and DataPV are the PVC and the volume of the database. If the Jobs run at another JobLocation, DataPVC
+	// is the PVC that they use there. OriginalPVC is then the PVC that the server or an earlier Job used.
 	DataPVC     *corev1.PersistentVolumeClaim
 	DataPV      *corev1.PersistentVolume
 	OriginalPVC *corev1.PersistentVolumeClaim
@@ -72,7 +71,8 @@ func readPVC(ctx context.Context, r client.Reader, namespace, name string) (*cor
 	return getObject(ctx, r, &corev1.PersistentVolumeClaim{}, namespace, name)
 }
 
-// readRelocatedPVC reads the data PVC at another JobLocation. The data PVC that was found before becomes OriginalPVC.
+// readRelocatedPVC reads the data PVC that Jobs use at another JobLocation. The previous data PVC becomes
+// OriginalPVC.
 func readRelocatedPVC(ctx context.Context, r client.Reader, found *Basis) (DataVolumes, error) {
 	location, life, out := found.JobLocation(), found.Life, found.DataVolumes
 	out.OriginalPVC, out.DataPVC = out.DataPVC, nil
@@ -119,9 +119,9 @@ func findNode(ctx context.Context, r client.Reader, life v1.Instance, data *Data
 
 // Volumes contains the functions with which FindDataPV finds the data volume of an instance.
 type Volumes struct {
-	// ByName returns the volume with this name, or nil.
+	// ByName returns the volume with the given name, or nil.
 	ByName func(name string) (*corev1.PersistentVolume, error)
-	// OfLife returns the volumes that are labeled with this XR.
+	// OfLife returns the volumes that are labeled with the given XR.
 	OfLife func(xr types.UID) ([]corev1.PersistentVolume, error)
 }
 
@@ -142,7 +142,7 @@ func readVolume(ctx context.Context, r client.Reader, name string) (*corev1.Pers
 	return getObject(ctx, r, &corev1.PersistentVolume{}, "", name)
 }
 
-// volumesOfLife returns the volumes that are labeled with this XR.
+// volumesOfLife returns the volumes that are labeled with the given XR.
 func volumesOfLife(ctx context.Context, r client.Reader, xr types.UID) ([]corev1.PersistentVolume, error) {
 	l := &corev1.PersistentVolumeList{}
 	if err := r.List(ctx, l, client.MatchingLabels{v1.LabelXR: string(xr)}); err != nil {

@@ -79,8 +79,8 @@ func saidStore(b *Basis) string {
 
 // StoreAnswers contains what the controller read from stores.
 type StoreAnswers struct {
-	// StoreFailure is why a required store could not be read. It is empty if all stores responded. If it is set, Notes
-	// may be incomplete.
+	// StoreFailure is the reason why a required store could not be read. It is empty if all stores responded. If it
+	// is set, Notes may be incomplete.
 	StoreFailure string
 	// RestoreFrom is the catalog entry of the backup that a restore Job needs access to. It is nil if no restore Job
 	// waits for access.
@@ -146,7 +146,7 @@ func readOwnNote(ctx context.Context, stores Stores, basis *Basis) ([]Note, erro
 	return []Note{{BackupNote: n.BackupNote, Name: n.Name, Store: basis.Store()}}, nil
 }
 
-// notesInStores returns the catalog entries in all stores for backups of an instance that were taken in these
+// notesInStores returns the catalog entries in all stores for backups of an instance that were taken in the given
 // namespaces. It omits backups whose BackupRecord is verified.
 func notesInStores(ctx context.Context, stores Stores, life v1.Instance, namespaces []types.UID,
 	records []v1.BackupRecord) ([]Note, error) {
@@ -247,8 +247,8 @@ func sourceIn(chosen *v1.RestoreStatus, namespace string) v1.Archive {
 	return v1.Archive{}
 }
 
-// restoring maps the name of a backup to the XR of a namespace that is about to start from it. The backup may belong
-// to another instance. If the choice of an XR is unreadable, the XR may have chosen any of the backups.
+// restoring returns the XRs in a namespace that are about to start from a backup, by the name of the backup. The
+// backup may belong to another instance. An XR whose restore source is unreadable may have chosen any of the backups.
 func restoring(ctx context.Context, r client.Reader, namespace string,
 	backups []v1.BackupRecord) (map[string]string, error) {
 	out := map[string]string{}

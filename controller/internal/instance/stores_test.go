@@ -19,12 +19,13 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A fakeStores contains these catalog entries and counts the reads.
+// A fakeStores contains catalog entries and counts the reads.
 type fakeStores struct {
 	notes []FoundNote
 	err   error
 	asked int
-	// gone is a store that does not respond. damaged is a BackupRecord whose catalog entry cannot be read.
+	// gone is the name of a store that does not respond. damaged is the name of a BackupRecord whose catalog entry
+	// cannot be read.
 	gone, damaged string
 }
 
@@ -66,7 +67,7 @@ func inStore(name string, second int64) (*v1.BackupRecord, FoundNote) {
 		StoreNote: &v1.StoreNote{BackupNote: r.Note(), Name: name, Manifest: []byte(`{}`)}}
 }
 
-// toStore annotates the data PVC as the function does.
+// toStore adds the annotation that names the store of the backups to the data PVC, as the function does.
 func toStore(c *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 	c.Annotations[v1.AnnotationBackupStore] = "offsite"
 	return c
@@ -170,7 +171,7 @@ func TestGatherStores(t *testing.T) {
 	}
 }
 
-// internal is a status with one field of status.internal.
+// internal returns a status with one field of status.internal.
 func internal(field string, value any) map[string]any {
 	return map[string]any{v1.StatusInternal: map[string]any{field: value}}
 }

@@ -49,7 +49,7 @@ type Subject struct {
 	Orphan *Identity
 	// PredecessorTerminating is true if a previous instance with this name still exists.
 	PredecessorTerminating bool
-	// PredecessorCopy is the copied object because of which the deletion of a previous instance waits, see
+	// PredecessorCopy is a copied object that blocks the deletion of a previous instance with this name. See
 	// Identity.Copy.
 	PredecessorCopy client.Object
 	// OrphanedFromClaim is true if this XR is not being deleted and has permanently lost its claim. Either the claim

@@ -15,8 +15,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// waitTimeout is how long Kubernetes may take to create a Job's pod, to start the containers of a pod, or to
-// terminate a pod after its grace period. After that, the controller searches for a reason.
+// waitTimeout is the time in which Kubernetes usually creates a Job's pod, starts a pod's containers, or terminates a
+// pod after its grace period. After that, the controller searches for the reason for the delay.
 const waitTimeout = 10 * time.Second
 
 // A looker determines why an object waits. It ignores read errors, because the result is only shown to users and no
@@ -132,8 +132,8 @@ func (l looker) whyScratchWaits(ctx context.Context, p *corev1.Pod) string {
 // failedBinding is the reason of an event that reports that a pod's volume cannot be provisioned.
 const failedBinding = "FailedBinding"
 
-// whyNodeIsSilent reports that a pod's node is not ready or does not exist, if the pod should be ready or should have
-// terminated.
+// whyNodeIsSilent returns a message if a pod should be ready or should have terminated, but its node is not ready or
+// does not exist.
 func (l looker) whyNodeIsSilent(ctx context.Context, p *corev1.Pod) string {
 	since := p.CreationTimestamp
 	if p.DeletionTimestamp != nil {
@@ -175,8 +175,9 @@ func HasEnded(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
 
-// hasStarted reports whether the volumes of a pod are mounted. Its sandbox exists or, if the kubelet does not report
-// that, a container has run. After a restart of the node, the volumes are mounted again.
+// hasStarted reports whether the sandbox of a pod exists and its volumes are mounted. This is the condition
+// PodReadyToStartContainers, or the fact that a container has run if the kubelet does not report the condition. After
+// a restart of the node, the condition is false until the volumes are mounted again.
 func hasStarted(p *corev1.Pod) bool {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodReadyToStartContainers {
@@ -193,8 +194,8 @@ func hasStarted(p *corev1.Pod) bool {
 const maxEvents = 50
 
 // lastWarning returns the last warning event of an object. If a volume cannot be mounted or a pod is refused, only
-// events contain the reason. It returns "" if the last event is not a warning, because the problem is then solved. If
-// reasons are given, it ignores events with other reasons.
+// events contain the reason. It returns "" if the last event is a normal one, which means that the problem is solved.
+// If reasons are given, it ignores events with other reasons.
 func (l looker) lastWarning(ctx context.Context, o client.Object, reasons ...string) string {
 	last := l.lastEvent(ctx, o, func(e *corev1.Event) bool {
 		return len(reasons) == 0 || slices.Contains(reasons, e.Reason)
@@ -263,9 +264,9 @@ func eventTime(e *corev1.Event) time.Time {
 	return timestamp
 }
 
-// noteEnd records how the product's own container terminated before the Job reports it. The container has the name of
-// the Job's component. A success is recorded immediately. If an injected container keeps the Job's only pod running,
-// the result is recorded after waitTimeout.
+// noteEnd records how the product's own container terminated, before the status of the Job shows it. The container
+// has the name of the Job's component. A success is recorded immediately. If an injected container keeps the Job's
+// only pod running, the result is recorded after waitTimeout.
 func (j *Job) noteEnd(now time.Time) {
 	going := slices.DeleteFunc(slices.Clone(j.Pods), func(p corev1.Pod) bool { return HasEnded(&p) })
 	if finished, _ := j.Finished(); finished != nil || len(going) > 1 {

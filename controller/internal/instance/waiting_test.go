@@ -20,7 +20,7 @@ import (
 // noon is the current time of the tests. Objects that were created a minute earlier have exceeded waitTimeout.
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// lookAt returns a looker for a cluster with these objects, at noon.
+// lookAt returns a looker that reads the given objects and whose current time is noon.
 func lookAt(t *testing.T, objects ...client.Object) looker {
 	t.Helper()
 	reader := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects...).
@@ -31,7 +31,7 @@ func lookAt(t *testing.T, objects ...client.Object) looker {
 	return looker{Reader: reader, now: noon}
 }
 
-// said returns an event about an object. The event was seen this number of seconds before noon.
+// said returns an event about an object. The event was last seen the given number of seconds before noon.
 func said(name string, uid types.UID, kind, reason, message string, ago int) *corev1.Event {
 	return &corev1.Event{
 		ObjectMeta: metaOf(name, nil), InvolvedObject: corev1.ObjectReference{UID: uid}, Type: kind, Reason: reason,
@@ -60,7 +60,7 @@ func waiting(changes ...func(*corev1.Pod)) *corev1.Pod {
 	return p
 }
 
-// serving is a pod that is ready.
+// serving makes a pod ready.
 func serving(p *corev1.Pod) {
 	p.Status.Phase, p.Status.ContainerStatuses[0].State = corev1.PodRunning, corev1.ContainerState{
 		Running: &corev1.ContainerStateRunning{}}
@@ -72,7 +72,8 @@ func unready(p *corev1.Pod) {
 	p.Status.Conditions[0].Status = corev1.ConditionFalse
 }
 
-// restarted is a pod after a restart of its node: its containers have terminated, and its volumes are mounted again.
+// restarted changes a pod as a restart of its node does: its init containers have terminated, and its volumes are not
+// mounted yet.
 func restarted(p *corev1.Pod) {
 	p.Status.InitContainerStatuses = []corev1.ContainerStatus{
 		{Name: "initialize", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed"}}}}
@@ -96,8 +97,8 @@ func unplaced(p *corev1.Pod) {
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "db-pvc"}}}}
 }
 
-// TestWhyPodWaits checks the text that users see for each cause that Kubernetes reports. The events about volumes are
-// from kubernetes, pkg/controller/volume/attachdetach/reconciler/reconciler.go and
+// TestWhyPodWaits checks the message for each cause that Kubernetes reports. The events about volumes are from
+// kubernetes, pkg/controller/volume/attachdetach/reconciler/reconciler.go and
 // pkg/kubelet/volumemanager/volume_manager.go.
 func TestWhyPodWaits(t *testing.T) {
 	const warning, normal = corev1.EventTypeWarning, corev1.EventTypeNormal
@@ -210,7 +211,7 @@ func scratch(p *corev1.Pod) {
 		corev1.Volume{Name: "data", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}})
 }
 
-// TestWhyNoPod checks that a Job whose pod is refused is reported after some time, with the same text for each
+// TestWhyNoPod checks that a Job whose pod is refused is reported after some time. The message is the same for each
 // attempt.
 func TestWhyNoPod(t *testing.T) {
 	made := func(ago time.Duration, change func(*Job)) *Job {

@@ -25,9 +25,9 @@ import (
 type Work struct {
 	Jobs
 
-	// PodFailure is why a pod of an existing instance does not run, or why a pod that uses the data of a deleted
-	// instance does not terminate. It is empty if there is no failure. For an existing instance, it is read only while
-	// the server does not accept clients.
+	// PodFailure is the reason why a pod does not run or, during a deletion, why a pod that uses the data does not
+	// terminate. It is empty if there is no failure. For an existing instance, it is read only while the server does
+	// not accept clients.
 	PodFailure string
 	// Deployment is the Deployment of the server.
 	Deployment *appsv1.Deployment
@@ -42,8 +42,8 @@ type Work struct {
 	Restoring map[string]string
 }
 
-// readWork reads the Work of an instance. If holdReason already explains why the instance does not start, it does not
-// search for a reason in the pods.
+// readWork reads the Work of an instance. If holdReason is set, it already explains why the instance does not start,
+// and readWork does not search the pods for a reason.
 func readWork(ctx context.Context, l looker, basis *Basis, volumes *BackupVolumes, holdReason string) (Work, error) {
 	lateVolume := l.whyBackupPVCWaits(ctx, volumes)
 	switch {
@@ -55,7 +55,7 @@ func readWork(ctx context.Context, l looker, basis *Basis, volumes *BackupVolume
 	out := Work{PodFailure: cmp.Or(holdReason, lateVolume)}
 	var restore *Job
 	var err error
-	// A finished restore Job prevents the deletion of these PVCs.
+	// A finished restore Job prevents the deletion of the data PVC and the backup PVC.
 	if isTerminating(basis.DataPVC) || isTerminating(volumes.BackupPVC) || volumes.EarlierBackupPV != nil {
 		if restore, err = readJob(ctx, l, basis.Life, basis.Life.Namespace, basis.Life.Jobs().Restore()); err != nil {
 			return out, err
@@ -100,8 +100,8 @@ func readForDeletion(ctx context.Context, l looker, basis *Basis,
 	return out, err
 }
 
-// readForBackup reads the objects that a backup of a running instance needs. PodFailure names an unresponsive node
-// only if the backup volume is provisioned in time.
+// readForBackup reads the objects that a backup of a running instance needs. PodFailure reports that the backup
+// volume is not provisioned in time, or else that a node does not respond.
 func readForBackup(ctx context.Context, l looker, basis *Basis, backupPVC *corev1.PersistentVolumeClaim,
 	lateVolume string) (Work, error) {
 	var out Work
@@ -130,8 +130,8 @@ func readDeployment(ctx context.Context, r client.Reader, life v1.Instance) (*ap
 	return d, nil
 }
 
-// readPods reads the pods that mount a PVC of the data, and the pods of Jobs with their reports. silentNode is why
-// the node of a pod that mounts the data does not respond.
+// readPods reads the pods that mount a PVC of the data, and the pods of Jobs with their reports. If the node of a pod
+// that mounts the data does not respond, silentNode explains it.
 func readPods(ctx context.Context, l looker, basis *Basis, backupPVC *corev1.PersistentVolumeClaim,
 	jobs []*Job) (pods []corev1.Pod, silentNode string, err error) {
 	home, location := basis.Life.Namespace, basis.JobLocation()

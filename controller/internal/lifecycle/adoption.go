@@ -17,7 +17,7 @@ import (
 )
 
 // isUndecided reports whether the function may still choose a backup of a previous namespace. No backup volume is
-// created before that, because a chosen backup brings its own backup volume.
+// created before the choice, because the instance uses the volume that contains the chosen backup.
 func isUndecided(s *instance.State) bool {
 	return !s.XR.Status.Started && s.XR.Status.Restore == nil && s.BackupPV == nil &&
 		(s.Missing() != nil || slices.ContainsFunc(s.Records, func(r v1.BackupRecord) bool { return s.Foreign(&r) }) ||
@@ -35,7 +35,7 @@ func foreignNote(s *instance.State) bool {
 // decideAdoption adopts the backup volume of a previous namespace if the function chose a backup on it. An empty
 // backup volume of this namespace is replaced. The controller does the following, in this order:
 //
-// 1. It sets the empty volume aside.
+// 1. It releases the empty volume without deleting it.
 // 2. It deletes the PVC of the empty volume.
 // 3. It deletes the restore Job that used this PVC.
 // 4. It assigns the volume with the chosen backup to this namespace.
@@ -96,10 +96,11 @@ func jobHasFailed(j *batchv1.Job) bool {
 	return finished != nil && !succeeded
 }
 
-// releaseBackupPV sets aside a volume whose index contains no backup. It removes the annotation of the PVC first. If
-// the release is interrupted after that, the controller retains the volume again. The volume keeps the reclaim policy
-// Retain, because an empty index does not prove that the disk is empty. Any user who can update the volume can remove
-// the annotations of the index. A hostPath volume is deleted together with the XR, but its directory stays.
+// releaseBackupPV stops the management of a backup volume whose index contains no backup. It removes the annotation
+// of the PVC first. If the controller is interrupted after that, it retains the volume again. The volume keeps the
+// reclaim policy Retain, because an empty index does not prove that the disk is empty. Any user who can update the
+// volume can remove the annotations of the index. A hostPath volume is deleted together with the XR, but its
+// directory stays.
 func releaseBackupPV(s *instance.State, _ steps.Step) []change.Change {
 	var out []change.Change
 	if c := s.BackupPVC; c != nil && c.Annotations[v1.AnnotationRetainedPV] != "" {
@@ -117,7 +118,8 @@ func releaseBackupPV(s *instance.State, _ steps.Step) []change.Change {
 	}))
 }
 
-// setAsideMessage explains why a backup volume with an empty index is set aside, and what the user can do with it.
+// setAsideMessage explains why a backup volume with an empty index is no longer used, and what the user can do with
+// it.
 func setAsideMessage(v *corev1.PersistentVolume, reason string) string {
 	return fmt.Sprintf("PersistentVolume %s for backups is no longer used: its index contains no backup, and %s. The "+
 		"controller does not delete it. Check that its disk contains nothing that you need. Then run kubectl delete pv "+

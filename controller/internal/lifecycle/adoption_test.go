@@ -246,8 +246,9 @@ func TestInheritTwice(t *testing.T) {
 	}
 }
 
-// TestBackupVolumeIsNotDeletedByItsIndex checks that a volume with an empty catalog is retained, whatever its
-// StorageClass specifies. A user who may change volumes can remove the catalog.
+// TestBackupVolumeIsNotDeletedByItsIndex checks that a volume with an empty catalog is retained, even if its
+// StorageClass specifies the reclaim policy Delete. Any user with permission to update volumes can remove the
+// catalog.
 func TestBackupVolumeIsNotDeletedByItsIndex(t *testing.T) {
 	for name, s := range map[string]*instance.State{
 		"InTheWay":  running(reborn, left, inTheWay),

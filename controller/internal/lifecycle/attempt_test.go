@@ -25,7 +25,7 @@ func asks(request string) variation {
 	}
 }
 
-// answered adds an on-demand backup in this phase to the status.
+// answered adds an on-demand backup in the given phase to the status.
 func answered(p v1.LastBackupPhase) variation {
 	return func(s *instance.State) {
 		asks(modelRequest)(s)
@@ -39,7 +39,7 @@ func begunAgo(ago time.Duration) variation {
 	return func(s *instance.State) { s.XR.Status.RequestedBackup.BegunAt = metav1.NewTime(now.Add(-ago)) }
 }
 
-// begun adds a backup that started this long ago and has a BackupRecord.
+// begun adds an on-demand backup that has a BackupRecord. ago is the time since the backup started.
 func begun(p v1.BackupPhase, ago time.Duration) variation {
 	return func(s *instance.State) {
 		answered(v1.LastBackupRunning)(s)
@@ -169,7 +169,7 @@ func TestRequested(t *testing.T) {
 	}
 }
 
-// resumed is a cold backup after which the server runs again.
+// resumed lets the server run again during a cold backup, as after the copy of the data.
 func resumed(s *instance.State) { s.XR.Status.RequestedBackup.Fence = false }
 
 // TestColdBackupLetsServerGo checks that the server is stopped only while its data is copied. If the backup cannot be
@@ -291,7 +291,7 @@ func TestRequestedStatus(t *testing.T) {
 	}
 }
 
-// tried adds a restore test to the backup with this number. concluded is true if the test has a result.
+// tried adds a restore test to the backup with the given number. concluded is true if the test has a result.
 func tried(s *instance.State, number int64, concluded bool) *instance.State {
 	for i := range s.Records {
 		if r := &s.Records[i]; r.Spec.Number == number {

@@ -144,8 +144,8 @@ func clearStatus(s *instance.State, _ steps.Step) []change.Change {
 	return steps.PatchXRStatus(s, fields)
 }
 
-// noteRestored stores the UID of the restore Job. The function then treats that Job as complete. It removes the UID
-// when the Job is complete or deleted.
+// noteRestored stores the UID of the restore Job, so that the function treats the Job as complete. When the Job is
+// complete or deleted, noteRestored removes the UID.
 func noteRestored(s *instance.State, _ steps.Step) []change.Change {
 	if s.RestoreJob == nil || s.RestoreJob.IsComplete() {
 		return steps.PatchXRInternal(s, map[string]any{"restoredBy": nil})

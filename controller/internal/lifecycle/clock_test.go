@@ -16,7 +16,7 @@ import (
 
 const month = 31 * 24 * time.Hour
 
-// skewed sets the controller's clock ahead by this duration. The decisions of the controller use this clock.
+// skewed sets the controller's clock ahead by the given duration. The decisions of the controller use this clock.
 func skewed(ahead time.Duration) variation {
 	return func(s *instance.State) { s.Now, s.Skew = s.Now.Add(ahead), clock.Skew{Ahead: ahead} }
 }
@@ -95,8 +95,8 @@ func TestWrongClockDeletesNoBackup(t *testing.T) {
 	}
 }
 
-// TestWrongClockPrunesNothing checks that a deletion with a wrong clock takes its backup, but deletes no older backup
-// because of its age.
+// TestWrongClockPrunesNothing checks a deletion with a wrong clock. The final backup is taken, but no older backup is
+// deleted because of its age.
 func TestWrongClockPrunesNothing(t *testing.T) {
 	expires := func(s *instance.State) int { return len(catalog.ExpiredBackups(s)) }
 	aged := func(s *instance.State) {

@@ -30,7 +30,7 @@ func WhyHeldByCopy(c client.Object) (reason, todo string) {
 	return reason, todo
 }
 
-// heldByCopy returns the reason and the next step as one text, or "" if there is no such copy.
+// heldByCopy returns the reason and the next step as one message, or "" if c is nil.
 func heldByCopy(c client.Object) string {
 	if c == nil {
 		return ""

@@ -156,13 +156,13 @@ func newWorldOf(t *testing.T, crashAt int, after bool, objects []client.Object) 
 	return w
 }
 
-// A way describes how an instance was deleted.
+// A way is a method to delete an instance. Its value names what a user deleted or removed.
 type way string
 
 // home is the namespace of the instance.
 const home = "default"
 
-// Ways to delete an instance. The value names what a user deleted or removed.
+// The tested ways to delete an instance.
 const (
 	byClaim     way = "claim"
 	onANode     way = "claim, hostPath"

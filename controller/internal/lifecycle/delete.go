@@ -82,7 +82,8 @@ func decideDelete(s *instance.State) steps.Step {
 	return backup.DecideBackup(s)
 }
 
-// NeedsBackup reports whether the instance may have data that exists nowhere else.
+// NeedsBackup reports whether a backup must be taken before the data is deleted. This is not necessary if the backup
+// is verified or the user skips it.
 func NeedsBackup(s *instance.State) bool {
 	return !backup.HasProvenBackup(s) && backupSkippedBecause(s) == ""
 }

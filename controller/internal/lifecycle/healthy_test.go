@@ -80,8 +80,8 @@ func (w *walk) next() bool {
 	return n >= 0
 }
 
-// TestEachActionIsBuilt checks that each action has a builder. The controller would repeat an action without one
-// forever, and write nothing.
+// TestEachActionIsBuilt checks that each action has a builder, except for waiting. Without a builder, the controller
+// would repeat the action forever and write nothing.
 func TestEachActionIsBuilt(t *testing.T) {
 	waits := []steps.Action{steps.NoOp, steps.Wait}
 	actions := declaredActions(t, filepath.Join("..", "steps", "step.go"))

@@ -85,8 +85,8 @@ func allowImage(s *instance.State, _ steps.Step) []change.Change {
 	return backup.PatchCounted(s, fields)
 }
 
-// endOfImageChange ends the image change. If the user canceled the change after its backup started, the next backup
-// gets the next number.
+// endOfImageChange ends the image change. If the user canceled the change after its backup started, it also
+// increments the backup number.
 func endOfImageChange(s *instance.State, _ steps.Step) []change.Change {
 	fields := map[string]any{}
 	switch c := s.XR.Status.ImageChange; {

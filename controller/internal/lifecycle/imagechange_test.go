@@ -29,15 +29,15 @@ func newImage(s *instance.State) {
 	backupsBound(s)
 }
 
-// unwanted removes the pending image: the user no longer requests it, or its server already accepts clients.
+// unwanted removes the pending image, as if the user no longer requested it or its server already accepted clients.
 func unwanted(s *instance.State) { s.XR.Status.PendingImage = "" }
 
 func imageChange(c v1.ImageChangeStatus) variation {
 	return func(s *instance.State) { s.XR.Status.ImageChange = &c }
 }
 
-// stoppedForImage is an instance whose server must stop for a backup before the image change. announced also adds the
-// BackupRecord of that backup.
+// stoppedForImage stops the server for the backup before an image change. announced also adds the BackupRecord of
+// that backup.
 func stoppedForImage(s *instance.State) {
 	newImage(s)
 	imageChange(v1.ImageChangeStatus{From: runningImage, Fence: true})(s)
@@ -221,7 +221,7 @@ func TestImageChangeCounts(t *testing.T) {
 // anothers is the UID of another XR.
 const anothers = "anothers"
 
-// came adds a verified backup of another instance that appeared after this instance was created.
+// came adds a verified backup of another instance, for example one that was imported after this instance was created.
 func came(number, since int64) variation {
 	return func(s *instance.State) {
 		r := v1.BackupRecord{}
@@ -232,8 +232,8 @@ func came(number, since int64) variation {
 }
 
 // TestNumberTaken checks backups that appear under the same name after an instance was created, for example by an
-// import. They conflict with the instance's own backups, whatever their numbers, because neither contains the rows of
-// the other.
+// import. They conflict with the instance's own backups regardless of their numbers, because neither contains the
+// rows of the other.
 func TestNumberTaken(t *testing.T) {
 	for name, tc := range map[string]struct {
 		came          variation
@@ -257,8 +257,9 @@ func TestNumberTaken(t *testing.T) {
 	}
 }
 
-// TestFirstNumber checks that the first backup number of an instance is kept when its number changes. It shows which
-// instances existed at the same time. Failed attempts and imported backups leave no BackupRecord of this instance.
+// TestFirstNumber checks that the first backup number of an instance is kept when its next backup gets a higher
+// number. The first number shows which instances existed at the same time. Failed attempts and imported backups leave
+// no BackupRecord of this instance that contains it.
 func TestFirstNumber(t *testing.T) {
 	first := func(s *instance.State) any { return internalOf(Next(s).Changes[0])["firstBackupNumber"] }
 	for name, s := range map[string]*instance.State{
@@ -305,7 +306,8 @@ func TestFirstNumber(t *testing.T) {
 	}
 }
 
-// TestImageChangeLeavesNumber checks that a failed backup uses up its number, and that nothing else does.
+// TestImageChangeLeavesNumber checks that the number of a canceled backup on a volume is not used again. In all other
+// cases, the backup number does not change.
 func TestImageChangeLeavesNumber(t *testing.T) {
 	for name, tc := range map[string]struct {
 		state *instance.State

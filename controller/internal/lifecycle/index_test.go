@@ -19,7 +19,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// crowded is an instance with this number of earlier backups, which fill the index on the backup volume.
+// crowded adds the given number of earlier backups, and fills the index on the backup volume.
 func crowded(records int) variation {
 	return func(s *instance.State) {
 		older(records)(s)

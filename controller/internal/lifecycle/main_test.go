@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// long contains tests that use a CPU core for half a minute or more. The value is the reason why make test can skip
-// the test. A test without a reason checks that the model finds a bug, and make test runs shorter tests of this kind.
+// long contains the tests that use a CPU core for half a minute or more, so that only `make test-all` runs them. The
+// value is the reason why `make test` can skip the test. It is empty for a test that checks that the model finds a
+// bug, because `make test` runs shorter tests of this kind.
 var long = map[string]string{
 	"TestModelStore/store_down,_record_deleted": "TestModelStore/store,_record_deleted has the same records and " +
 		"no outage",

@@ -265,8 +265,8 @@ func (m *model) writeXRStatus(l *modelLife, status map[string]any) {
 	}
 }
 
-// numberNamed returns the number of the instance whose BackupRecord has this name, from 1. It returns 0 if there is
-// none.
+// numberNamed returns the number of the instance whose BackupRecord has the given name. The first instance has the
+// number 1, and 0 means that there is none.
 func (m *model) numberNamed(name any) int8 {
 	for i := range m.lives {
 		if name == lifeOf(i).RecordName() {
@@ -593,14 +593,15 @@ func namespaceNumber(uid types.UID) int8 {
 	return int8(n) //nolint:gosec // There are two.
 }
 
-// publishedNumber returns the number of the BackupRecord that AnnotationPublished of an object names. Numbers begin
-// with 1.
+// publishedNumber returns the generation of the BackupRecord that AnnotationPublished of an object names, see
+// recordNumber.
 func publishedNumber(n int, o client.Object) int8 {
 	uid, _, _ := strings.Cut(o.GetAnnotations()[v1.AnnotationPublished], " ")
 	return recordNumber(n, types.UID(uid))
 }
 
-// recordNumber returns the number of an instance's BackupRecord with this UID.
+// recordNumber returns the generation of an instance's BackupRecord from its UID. The first one has generation 1, and
+// each one that is created again has the next generation.
 func recordNumber(n int, uid types.UID) int8 {
 	suffix := strings.TrimPrefix(string(uid), "record-"+uidOf(n))
 	return int8(1 + strings.Count(suffix, "-again")) //nolint:gosec // There are few.

@@ -50,7 +50,7 @@ func accessOf(n int) client.Object {
 		UID: "access", Labels: lifeOf(n).Labels()}}
 }
 
-// showClone changes a Job to one of an online backup, which does not mount the data volume.
+// showClone turns a backup Job into the Job of an online backup, which does not mount the data volume.
 func (c modelClone) showClone(j *batchv1.Job, p *corev1.Pod) {
 	p.Spec.Volumes = nil
 	j.Spec.Template.Spec.Volumes = j.Spec.Template.Spec.Volumes[1:]

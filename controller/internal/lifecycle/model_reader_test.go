@@ -39,7 +39,7 @@ type modelReader struct {
 	objects []client.Object
 }
 
-// Get returns an object without a copy, because no code changes it.
+// Get reads an object without a deep copy, because no caller modifies it.
 func (r modelReader) Get(_ context.Context, k client.ObjectKey, target client.Object, _ ...client.GetOption) error {
 	kind := kindOf(target)
 	for _, o := range r.objects {
@@ -149,7 +149,7 @@ func (m model) gather() ([]*instance.State, error) {
 	return gatherListed(m.gatherer())
 }
 
-// gatherListed returns the instances with an up-to-date list of backups in their status. No decision depends on the
+// gatherListed reads the instances, and adds the current list of backups to their status. No decision depends on that
 // list, so the model does not contain it.
 func gatherListed(g *instance.Gatherer) ([]*instance.State, error) {
 	lives, err := g.Gather(context.Background(), key())

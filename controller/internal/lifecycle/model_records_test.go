@@ -48,8 +48,9 @@ func (m model) records(add adder) {
 				w.lives[i].wanted = i == n || w.lives[i].wanted && w.lives[i].archivedOn != l.archivedOn
 			}
 		})
-		// On a volume, this happens only after the instance has been deleted. In a store it can happen at any time, because
-		// a store does not know which instances exist.
+		// The controller creates a BackupRecord again on request. For a backup on a volume, it does so only after the
+		// instance has been deleted. For a backup in a store, it does so at any time, because a store does not know
+		// which instances exist.
 		add("a person makes the record", true, m.words > 0 && lacks && (l.toStore || l.over()), func(w *model) {
 			w.words--
 			w.lives[n].makeRecord()
@@ -95,7 +96,8 @@ func (m model) reaches(l modelLife) bool {
 	return m.backupIsHome() && m.backupOn == l.archivedOn && m.namespace == alive1
 }
 
-// beside reports whether an archive of another instance exists that no user annotated as forgotten.
+// beside reports whether an archive of another instance exists, and no user has allowed instances to start without
+// it.
 func (m model) beside(n int) bool {
 	for i, l := range m.lives {
 		if i != n && l.archived > 0 && l.noted > 0 && l.forgotten != l.noted {
@@ -276,7 +278,7 @@ func recordStarts() map[string]model {
 }
 
 // TestModelRecords checks deletions of a BackupRecord at any time. No server starts empty while an archive with its
-// name exists, and no archive is deleted unless a user named it.
+// name exists, and no archive is deleted unless a user has allowed it.
 func TestModelRecords(t *testing.T) {
 	t.Parallel()
 	recordsAreKept(t, "record deleted")

@@ -63,7 +63,7 @@ func (l modelLife) storeNote(n int) *v1.StoreNote {
 	return &v1.StoreNote{BackupNote: r.Note(), Name: r.Name}
 }
 
-// foreignNote returns the metadata that another cluster with the same objects has published.
+// foreignNote returns the metadata that another cluster with identical names and UIDs has published for this backup.
 func (l modelLife) foreignNote(n int) *v1.StoreNote {
 	r := l.recordObject(n, max(l.recordNo, 1))
 	r.Spec.Archive.SHA256 = strings.Repeat("b", 64)
@@ -110,7 +110,7 @@ func (m *model) writeStore(n int, c change.Change) {
 }
 
 // TestModelStore checks BackupRecords whose archives are in a store, with and without an outage of the store. No
-// server starts empty while an archive with its name exists, and no archive is deleted unless a user named it.
+// server starts empty while an archive with its name exists, and no archive is deleted unless a user has allowed it.
 func TestModelStore(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"store, record deleted", "store down, record deleted"} {

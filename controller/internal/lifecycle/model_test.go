@@ -49,8 +49,8 @@ const (
 	verdictTrue
 )
 
-// Backup metadata that another cluster has written to the store. It names a different BackupRecord, or the
-// BackupRecord of this cluster with a different checksum.
+// Backup metadata that another cluster has written to the store under the same name: none, metadata with a different
+// BackupRecord, or metadata with this cluster's BackupRecord and a different checksum.
 const (
 	foreignNone int8 = iota
 	foreignRecord
@@ -92,9 +92,9 @@ type modelLife struct { //nolint:recvcheck // Methods that apply an event change
 	verdict                         int8
 	turn                            int8 // The state of the restore test in its BackupRecord.
 	heard                           bool // The BackupRecord contains the result of the restore test.
-	// recordNo increases each time the BackupRecord is created again. noted is the number of the BackupRecord that the
-	// metadata on the volume names. forgotten is the number of the BackupRecord that a user annotated as forgotten.
-	// Numbers begin with 1.
+	// recordNo is the generation of the BackupRecord. It begins with 1 and increases each time the BackupRecord is
+	// created again. noted is the generation that the metadata on the volume names. forgotten is the generation in a
+	// user's annotation that allows later instances to start without this backup.
 	recordNo, noted, forgotten    int8
 	recordDying, markedForRemoval bool
 	recordHeld                    bool
@@ -104,14 +104,17 @@ type modelLife struct { //nolint:recvcheck // Methods that apply an event change
 	handle, handlePlace           int8
 	handleHeld                    bool
 	toStore                       bool // Its backup is written to a store, and not to a volume.
-	// The number of the BackupRecord that AnnotationPublished of the XR, the volume and the PVC names, from 1.
+	// Generations of the BackupRecord that the annotation AnnotationPublished of the XR, the volume and the PVC
+	// names.
 	xrMark, pvMark, claimMark int8
-	// foreign is the metadata that another cluster with the same objects has published under the name of this backup.
+	// foreign is the metadata that another cluster with identical names and UIDs has published under the name of this
+	// backup. Its values begin with foreign.
 	foreign int8
 	image   modelImage
 }
 
-// A modelVolume is a backup volume. The numbers of namespaces begin with 1.
+// A modelVolume is a backup volume. Each time the namespace is created again, it gets the next number, beginning with
+// 1.
 type modelVolume struct {
 	made, owner, from int8
 	namespace         int8
@@ -142,8 +145,8 @@ type model struct { //nolint:recvcheck // Methods that apply an event change the
 	backupRetained bool
 	backupAt       int8
 	backupOn       int8 // The volume to which the PVC is or will be bound.
-	// backupPending is true if the volume of the backup PVC is created when a pod mounts the PVC. late is true if
-	// this is so for all backup PVCs.
+	// backupPending is true until a pod mounts the backup PVC, if its volume is provisioned only then. late is true
+	// if all backup PVCs are provisioned this way.
 	backupPending, late bool
 	volumes             [2]modelVolume
 	// store is true if backups are written to a store, and down is true while the store does not respond.
@@ -157,7 +160,7 @@ type model struct { //nolint:recvcheck // Methods that apply an event change the
 	testsRestores, required bool
 	trial                   modelTrial
 
-	// How often each event may still happen.
+	// These fields are the numbers of times that each event may still happen.
 	writes, creates, deletes, strips, claims, namespaces, remakes, failures, relents int8
 	// Deletions of BackupRecords, and annotations with which a user restores or forgets a backup.
 	drops, words int8
@@ -165,7 +168,7 @@ type model struct { //nolint:recvcheck // Methods that apply an event change the
 	backupDeletes int8
 	// Outages of the store.
 	outages int8
-	// Backups that another cluster with the same objects publishes.
+	// Backups that another cluster with identical names and UIDs publishes.
 	copies int8
 	// Changes of the image to another release series, and back.
 	imageChanges, imageReverts int8
@@ -178,7 +181,8 @@ type model struct { //nolint:recvcheck // Methods that apply an event change the
 	broken string
 }
 
-// A move is an event and the state of the model after it. A user's move may never happen.
+// A move is an event and the state of the model after it. If user is true, a user causes the event. The model must
+// not depend on it, because it may never happen.
 type move struct {
 	name string
 	user bool

@@ -23,8 +23,8 @@ import (
 )
 
 // A walk is one random sequence of events of the model. TestModel assumes that the controller reads a state at one
-// moment. In reality, objects change between two reads, which results in far too many sequences to try all. The
-// number of a walk determines its events.
+// moment. In reality, objects change between two reads, which results in far too many sequences to try all. Each walk
+// has a number, which is the seed of its random generator.
 type walk struct {
 	rand  *rand.Rand
 	world model
@@ -100,7 +100,7 @@ func (r *tornReader) model() model {
 	return r.walk.world
 }
 
-// meanwhile is called before each read. It lets several events happen before one of the reads, and none before the
+// meanwhile is called before each read. It applies several random events before a single read, and none before the
 // others.
 func (r *tornReader) meanwhile() {
 	if r.countdown--; r.countdown != 0 {
@@ -111,8 +111,7 @@ func (r *tornReader) meanwhile() {
 	}
 }
 
-// others lets one random event happen that the controller does not cause. It reports whether such an event was
-// possible.
+// others applies one random event that the controller does not cause. It reports whether such an event was possible.
 func (w *walk) others(users bool) bool {
 	users = users && w.rand.IntN(w.oddsOfUser) == 0
 	moves := slices.DeleteFunc(w.world.moves(), func(x move) bool { return x.next == w.world || x.user && !users })
@@ -179,7 +178,7 @@ func (w *walk) archivesPass(r worldReader) error {
 }
 
 // write applies changes as the API server does. Many other events can happen before each change, because the
-// controller may be paused and then write what it decided long before.
+// controller may be paused and then write what it decided long ago.
 func (w *walk) write(subject string, changes []change.Change) {
 	mine := map[string]client.Object{}
 	for _, c := range changes {

@@ -868,7 +868,7 @@ func TestNeverReleases(t *testing.T) {
 	}
 }
 
-// TestBlocker checks the reason, which shows users and scripts who must act.
+// TestBlocker checks status.internal.blockedBy. Its reason shows users and scripts who must act.
 func TestBlocker(t *testing.T) {
 	failure := func(s *instance.State) { s.PodFailure = "why" }
 	cases := map[string]struct {

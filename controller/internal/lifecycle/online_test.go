@@ -17,7 +17,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// online is a backup during which the server keeps running.
+// online makes the requested backup an online backup, during which the server keeps running.
 func online(s *instance.State) {
 	s.Requested.Method = v1.MethodOnline
 	if b := s.XR.Status.RequestedBackup; b != nil {
@@ -34,7 +34,7 @@ func access(s *instance.State) {
 	s.CloneAccess.SetUID("access")
 }
 
-// answeredBy is the reason why the server did not do the last step.
+// answeredBy records that the server refused an action.
 func answeredBy(action steps.Action, reason string, passing bool) variation {
 	return func(s *instance.State) {
 		s.Refusal = &instance.Refusal{Of: string(action), Message: reason, Passing: passing}
@@ -50,7 +50,7 @@ func verbs(step steps.Step) []change.Verb {
 	return out
 }
 
-// TestOnline checks that a running server is backed up, and that it cannot be cloned afterwards.
+// TestOnline checks that a running server is backed up, and that the account for the clone is removed afterwards.
 func TestOnline(t *testing.T) {
 	cloned := func(j *instance.Job) { j.Cloned = true }
 	runs := func(j *instance.Job) {
@@ -168,7 +168,7 @@ func TestOnline(t *testing.T) {
 	}
 }
 
-// TestOnlineJob checks where the pod may run, what it mounts, and what each container sees.
+// TestOnlineJob checks the node, the volumes and the containers' volume mounts of the pod.
 func TestOnlineJob(t *testing.T) {
 	mounts := func(c *corev1.Container) []string {
 		out := make([]string, 0, len(c.VolumeMounts))

@@ -14,7 +14,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// beginsAgain is an instance whose condition Serving is Unknown, because Crossplane has failed to compose it.
+// beginsAgain sets the condition Serving to Unknown, as Crossplane does when it fails to compose.
 func beginsAgain(s *instance.State) {
 	meta.SetStatusCondition(&s.XR.Conditions,
 		metav1.Condition{Type: v1.ConditionServing, Status: metav1.ConditionUnknown, Reason: "FatalError"})
@@ -29,7 +29,7 @@ func publishesIn(name string) variation {
 	}
 }
 
-// claimUnsynced is a claim that Crossplane has reported as not synced for this long.
+// claimUnsynced makes Crossplane report the claim as not synced. since is the time for which it has done so.
 func claimUnsynced(message string, since time.Duration) variation {
 	return func(s *instance.State) {
 		s.Claim.Conditions = []metav1.Condition{
@@ -38,7 +38,8 @@ func claimUnsynced(message string, since time.Duration) variation {
 	}
 }
 
-// refusedServiceFor is an instance whose Service was refused. Crossplane has been synced without it for this long.
+// refusedServiceFor records that the Service of the instance was refused. since is the time for which Crossplane has
+// been synced without the Service.
 func refusedServiceFor(since time.Duration) variation {
 	return func(s *instance.State) {
 		s.XR.Status.RefusedService = &v1.RefusedService{Digest: "d", Message: "no"}
@@ -130,7 +131,7 @@ func TestClaimWithoutXRSaysWhy(t *testing.T) {
 	}
 }
 
-// unsyncedNow is an instance that Crossplane reports as not synced.
+// unsyncedNow makes Crossplane report the XR as not synced.
 func unsyncedNow(s *instance.State) {
 	meta.SetStatusCondition(&s.XR.Conditions,
 		metav1.Condition{Type: conditionSynced, Status: metav1.ConditionFalse, Reason: reasonError,

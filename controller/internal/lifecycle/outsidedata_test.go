@@ -72,7 +72,8 @@ func TestOutsideHint(t *testing.T) {
 	}
 }
 
-// TestJobLeavesOutside checks that the Job omits such data only for the instance that the annotation names.
+// TestJobLeavesOutside checks that the backup Job omits data outside of the data directory only if the annotation
+// contains the UID of the instance.
 func TestJobLeavesOutside(t *testing.T) {
 	for uid, want := range map[string]bool{xrUID: true, "another": false, "": false} {
 		s := fenced(func(s *instance.State) { s.XR.SetAnnotations(map[string]string{v1.AnnotationWithoutOutside: uid}) })

@@ -12,9 +12,9 @@ import (
 )
 
 // showProgress writes the progress of a deletion to the status of the claim and the XR. The function writes the
-// status of an existing instance. If the step changes one of these objects afterwards, this write has the same
-// precondition on the resource version. Without it, this write would hide a concurrent update from the API server's
-// conflict check.
+// status of an existing instance. If the step changes the claim or the XR afterwards, the status write requires the
+// same resourceVersion as that change. Without this precondition, the status write would hide a concurrent update
+// from the API server's conflict check.
 func showProgress(s *instance.State, step steps.Step, changes []change.Change) []change.Change {
 	switch {
 	case step.Attempt != "":
@@ -50,8 +50,8 @@ func showProgress(s *instance.State, step steps.Step, changes []change.Change) [
 
 // showInRecord reports in the BackupRecord why an instance without XR and claim waits. No other object can report it,
 // and the next claim with the same name waits for this instance. A failed BackupRecord already contains the reason. A
-// BackupRecord that is being deleted reports what delays its deletion. The message has no hint, because other objects
-// repeat it.
+// BackupRecord that is being deleted reports what delays its deletion. The message does not contain the hint, because
+// other objects repeat the message.
 func showInRecord(s *instance.State, step steps.Step) []change.Change {
 	r := s.Record()
 	switch {
@@ -69,7 +69,7 @@ func shows(c *instance.Composite, want v1.DeletionStatus) bool {
 		d.Message == want.Message
 }
 
-// enoughProgress is how many percentage points the progress must increase before the controller writes it again.
+// enoughProgress is the minimum increase of the progress that is written to the status, in percentage points.
 const enoughProgress = 10
 
 // showInLife writes the progress of an existing instance's backup to the status of the XR, and the function reports
@@ -111,8 +111,8 @@ func showInLife(s *instance.State, step steps.Step) []change.Change {
 		}})).WhoeverWrote()}
 }
 
-// showDelayedImage writes why an image change has not begun. The empty field from distinguishes it from an image change
-// that has stopped the server.
+// showDelayedImage writes why an image change has not begun. Its field from is empty, unlike the field of an image
+// change that has stopped the server.
 func showDelayedImage(s *instance.State, step steps.Step) []change.Change {
 	want := v1.ImageChangeStatus{Message: step.Message}
 	if c := s.XR.Status.ImageChange; c != nil && *c == want {

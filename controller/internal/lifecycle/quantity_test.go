@@ -12,9 +12,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// allocated returns the number of bytes that a call allocates. The runtime counts small objects with a delay, several
-// megabytes at once, so a limit must allow for that. A calculation with a huge number needs tens of megabytes. The
-// duration is not measured, because it is not reliable on a busy machine.
+// allocated returns the number of bytes that f allocates. The metric is updated for small objects only after several
+// megabytes, so a limit needs that tolerance. A calculation with a huge number allocates tens of megabytes. The
+// duration is not measured, because it varies on a busy machine.
 func allocated(f func()) uint64 {
 	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(s)

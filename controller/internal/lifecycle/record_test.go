@@ -14,8 +14,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// TestBackupNumber checks that a backup has a higher number than the newest backup at the start of its instance,
-// whatever the clocks show. This is also true if only the volume contains the number.
+// TestBackupNumber checks that a backup has a higher number than the newest backup at the start of its instance, even
+// if the clocks were wrong. This is also true if only the volume contains the number.
 func TestBackupNumber(t *testing.T) {
 	s := running(older(2))
 	s.Records[0].Spec.Number, s.Records[1].Spec.Number = 6, 7

@@ -13,9 +13,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// decideRelease releases all objects of the instance. The XR is last, and the name is available after that. The
-// finalizer of the data volume is removed directly after the wipe, so its absence marks the wipe as done. The wipe
-// Job is deleted after that, because the wipe would otherwise start again.
+// decideRelease releases all objects of the instance. It releases the XR last, and the name can be used again after
+// that. The finalizer of the data volume is removed directly after the wipe, so its absence marks the wipe as done.
+// The wipe Job is deleted after that, because the wipe would otherwise start again.
 func decideRelease(s *instance.State, reason string) steps.Step {
 	for _, next := range releases(s) {
 		if step, hasMore := next(s); hasMore {

@@ -17,7 +17,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// hourly is a schedule with hourly backups. The next one is due after this duration, which may be negative.
+// hourly adds a schedule with hourly backups. The next backup is due after the given duration, which may be negative.
 func hourly(in time.Duration) variation {
 	return func(s *instance.State) {
 		backupsBound(s)
@@ -36,7 +36,7 @@ func due(minute string) variation {
 	}
 }
 
-// planned is the scheduled backup of 03:00 in this phase.
+// planned adds the scheduled backup of 03:00 in the given phase.
 func planned(p v1.LastBackupPhase) variation {
 	return func(s *instance.State) {
 		s.XR.Status.ScheduledBackup = &v1.LastBackupStatus{Request: "2026-11-26T03:00Z", Phase: p, Method: v1.MethodOnline,
@@ -44,7 +44,7 @@ func planned(p v1.LastBackupPhase) variation {
 	}
 }
 
-// startingSince is a server that the function has reported as starting for this long.
+// startingSince makes the function report the server as starting. ago is the time since the start.
 func startingSince(ago time.Duration) variation {
 	return func(s *instance.State) {
 		s.XR.Conditions = []metav1.Condition{
@@ -74,8 +74,8 @@ func internalOf(c change.Change) map[string]any {
 	return fields
 }
 
-// TestScheduled checks that a scheduled backup starts once, in its minute. If several backups are overdue, one is
-// taken. No other operation delays a scheduled backup forever.
+// TestScheduled checks that a scheduled backup starts once, at its scheduled minute. If several backups are overdue,
+// only one is taken. No other operation delays a scheduled backup forever.
 func TestScheduled(t *testing.T) {
 	tomorrow := v1.PlannedAt("2026-11-26T04:00Z")
 	minuteOf := func(minute string) metav1.Time { return metav1.NewTime(v1.PlannedAt("2026-11-26T" + minute + "Z")) }

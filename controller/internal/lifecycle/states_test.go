@@ -115,7 +115,8 @@ func apply(s *instance.State, changes []variation) *instance.State {
 	return s
 }
 
-// unlisted is the name of a backup in a status that the controller must write again.
+// unlisted is a backup name in the status. It makes the list of backups outdated, so that the controller must write
+// the list again.
 const unlisted = "unlisted"
 
 func composite(kind, name, uid string) *instance.Composite {
@@ -141,7 +142,8 @@ func nothingLeft(s *instance.State) {
 	s.XR, s.Life.XR, s.DataPVC, s.DataPV = nil, "", nil, nil
 }
 
-// composing is an XR with Crossplane's finalizer. The deletion has waited for Crossplane for this long.
+// composing adds Crossplane's finalizer to the XR. awaited is the time for which the deletion has waited for
+// Crossplane.
 func composing(awaited time.Duration) variation {
 	return func(s *instance.State) {
 		s.XR.SetFinalizers([]string{v1.Finalizer, instance.FinalizerCrossplane})
@@ -167,7 +169,8 @@ func removedForeignFinalizer(c change.Change) string {
 	return ""
 }
 
-// dyingClaim deletes the claim, which has these finalizers. The deletion has waited for Crossplane for this long.
+// dyingClaim deletes the claim, which has the given finalizers. awaited is the time for which the deletion has waited
+// for Crossplane.
 func dyingClaim(awaited time.Duration, finalizers ...string) variation {
 	return func(s *instance.State) {
 		s.CrossplaneAwaited = awaited
@@ -197,26 +200,26 @@ func mounted(s *instance.State) {
 	s.DataPVC = pvcOnDataPV(s)
 }
 
-// homeless is an instance whose namespace is being deleted together with its PVCs.
+// homeless deletes the namespace of the instance together with its PVCs.
 func homeless(s *instance.State) {
 	s.Namespace.DeletionTimestamp = &metav1.Time{Time: now}
 	s.OriginalPVC, s.DataPVC, s.BackupPVC = s.DataPVC, nil, nil
 	s.OriginalPVC.DeletionTimestamp = &metav1.Time{Time: now}
 }
 
-// superseded is an XR whose claim is bound to another XR.
+// superseded binds the claim of the XR to another XR.
 func superseded(s *instance.State) { s.OrphanedFromClaim, s.Claim = true, nil }
 
-// orphaned is an instance whose XR was deleted by another client that removed the finalizer.
+// orphaned removes the XR and the claim, as if another client had removed the finalizers.
 func orphaned(s *instance.State) {
 	s.Orphan, s.XR, s.Claim = new(s.Identity()), nil, nil
 	s.OriginalPVC, s.DataPVC = s.DataPVC, nil
 }
 
-// copied is a data volume that was copied from elsewhere, with the labels of the original instance.
+// copied makes the data volume a copy of another volume, with the labels of the original instance.
 func copied(s *instance.State) { s.Orphan.Copy = s.DataPV }
 
-// besideCopy is an instance with the same name as the instance of a copied volume.
+// besideCopy adds a previous instance with the same name, whose data volume is a copy.
 func besideCopy(s *instance.State) { s.PredecessorTerminating, s.PredecessorCopy = true, s.DataPV }
 
 // lostSkip adds the annotation that skips the backup to the volume of this instance.
@@ -226,13 +229,13 @@ func lostSkip(s *instance.State) {
 
 func originGone(s *instance.State) { s.OriginalPVC = nil }
 
-// stopped is a running instance that has no server because its data PVC is being deleted.
+// stopped makes the function stop the server because the data PVC is being deleted.
 func stopped(s *instance.State) { s.XR.Status.PVCDeleted = true }
 
-// silent is a server that never accepted a client.
+// silent removes the conditions of the XR, whose server never accepted a client.
 func silent(s *instance.State) { s.XR.Conditions = nil }
 
-// suspended is an instance that the function has suspended.
+// suspended suspends the instance.
 func suspended(s *instance.State) {
 	s.XR.Spec.Suspend = true
 	s.XR.Conditions = []metav1.Condition{
@@ -257,7 +260,7 @@ func failedAt(elapsed time.Duration, reason string) func(*instance.Job) {
 	}
 }
 
-// lacks is a Job that needs this many more bytes.
+// lacks sets the number of bytes that the Job reports as missing on the backup volume.
 func lacks(bytes int64) func(*instance.Job) {
 	return func(j *instance.Job) { j.Report.Lacks = bytes }
 }
@@ -290,7 +293,7 @@ func archivesOf(size string) variation {
 	}
 }
 
-// refusedSize is a size that the StorageClass or a quota has refused.
+// refusedSize records a size of the backup PVC that the StorageClass or a quota has refused.
 func refusedSize(size string) variation {
 	return func(s *instance.State) { s.BackupPVC.Annotations[v1.AnnotationRefusedSize] = size }
 }
@@ -334,8 +337,8 @@ func older(n int) variation {
 	}
 }
 
-// reborn is an instance in a recreated namespace before its first start. The newest backup is from the previous
-// namespace.
+// reborn changes the instance to one in a recreated namespace, before its first start. The newest backup is from the
+// previous namespace.
 func reborn(s *instance.State) {
 	older(1)(s)
 	s.Records[0].Spec.Instance.NamespaceUID = earlierUID
@@ -366,7 +369,7 @@ func inTheWay(s *instance.State) {
 	s.BackupPVC, s.BackupPV = running().BackupPVC, backupsOn("pvc-2", "ns")
 }
 
-// earlierPlace is a backup volume that was created for a previous instance and that only one node can use.
+// earlierPlace adds a backup volume that was created for a previous instance and that only one node can use.
 func earlierPlace(s *instance.State) {
 	backupsBound(s)
 	s.BackupPV.Spec.NodeAffinity = agent.OnNode("worker")
@@ -376,7 +379,7 @@ func earlierPlace(s *instance.State) {
 	steps.SetAnnotation(s.BackupPVC, v1.AnnotationMadeFor, earlierUID)
 }
 
-// archived adds a backup of a previous instance on this volume.
+// archived adds a backup of a previous instance.
 func archived(s *instance.State) { older(1)(s) }
 
 // recorded writes the status fields that the function needs before it starts the server.
@@ -389,7 +392,7 @@ func claimOfBackupsGone(s *instance.State) { s.BackupPVC = nil }
 // letGone removes the controller's finalizer from the backup volume.
 func letGone(s *instance.State) { s.BackupPV.Finalizers = nil }
 
-// unsynced is an XR that Crossplane has reported as not synced for this long.
+// unsynced makes Crossplane report the XR as not synced. since is the time for which it has done so.
 func unsynced(reason, message string, since time.Duration) variation {
 	return func(s *instance.State) {
 		s.XR.Conditions = append(s.XR.Conditions, metav1.Condition{
@@ -399,12 +402,13 @@ func unsynced(reason, message string, since time.Duration) variation {
 	}
 }
 
-// refused is a step that a quota refused.
+// refused records that a quota refused an action.
 func refused(action steps.Action) variation {
 	return func(s *instance.State) { s.Refusal = &instance.Refusal{Of: string(action), Message: "exceeded quota"} }
 }
 
-// outlived is a restore whose program has exited with this code, while another container keeps its pod running.
+// outlived adds a restore whose program has exited with the given code, while another container keeps its pod
+// running.
 func outlived(code int32, phase v1.RestorePhase) variation {
 	return func(s *instance.State) {
 		j := &batchv1.Job{}
@@ -416,7 +420,7 @@ func outlived(code int32, phase v1.RestorePhase) variation {
 	}
 }
 
-// doneRestoring is a restore whose program has succeeded, while its Job does not report this yet.
+// doneRestoring adds a restore whose program has succeeded, while the status of its Job does not show this yet.
 func doneRestoring() variation {
 	return func(s *instance.State) {
 		j := &batchv1.Job{}
@@ -425,7 +429,7 @@ func doneRestoring() variation {
 	}
 }
 
-// completeRestore is a restore whose Job reports the success.
+// completeRestore adds a restore whose Job is complete.
 func completeRestore() variation {
 	return func(s *instance.State) {
 		doneRestoring()(s)
@@ -442,7 +446,7 @@ func restoredBy(uid types.UID) variation {
 	return func(s *instance.State) { s.XR.Status.RestoredBy = uid }
 }
 
-// restoring is a restore Job that was created this number of seconds after the deletion of the backup PVC.
+// restoring adds a restore Job that was created the given number of seconds after the deletion of the backup PVC.
 func restoring(seconds int, changes ...func(*instance.Job)) variation {
 	return func(s *instance.State) {
 		s.RestoreJob = &instance.Job{Job: &batchv1.Job{
@@ -457,18 +461,18 @@ func hostPath(s *instance.State) {
 	s.DataPV.Spec.HostPath = &corev1.HostPathVolumeSource{Path: "/var/lib/x/" + volume1}
 }
 
-// onNode is an instance whose server pod has run on node1.
+// onNode sets node1 as the node on which the server's pod has run.
 func onNode(s *instance.State) { s.Node = "node1" }
 
-// classless is a data PVC without a StorageClass.
+// classless removes the StorageClass from the data PVC.
 func classless(s *instance.State) { s.DataPVC.Spec.StorageClassName = new("") }
 
 func released(s *instance.State) { s.DataPV.Finalizers = nil }
 
-// broken is a Job that failed for a reason other than disk space.
+// broken makes the backup Job fail for a reason other than disk space.
 func broken(s *instance.State) { s.BackupJob.Report.ExitCode = agent.ExitFailed }
 
-// backupUnbound is a backup PVC that no pod has mounted yet.
+// backupUnbound makes the backup PVC unbound, because no pod has mounted it yet.
 func backupUnbound(s *instance.State) {
 	s.BackupPVC.Spec.VolumeName, s.BackupPVC.Status.Phase, s.BackupPVC.Annotations = "", corev1.ClaimPending, nil
 }
@@ -479,7 +483,7 @@ func going(s *instance.State) { s.BackupPVC.DeletionTimestamp = &metav1.Time{Tim
 
 func noClaim(s *instance.State) { s.DataPVC, s.DataPV, s.BackupJob = nil, nil, nil }
 
-// ephemeral is a Database without storage, so there is no data to protect.
+// ephemeral makes the instance a Database without storage, which has no data to protect.
 func ephemeral(s *instance.State) {
 	s.Life.Kind = v1.KindDatabase
 	s.DataPVC, s.DataPV, s.BackupPVC = nil, nil, nil
@@ -512,7 +516,7 @@ func neverHadVolume(s *instance.State) {
 	s.DataPVC.Spec.VolumeName, s.DataPV, s.XR.Status = "", nil, v1.MySQLStatus{}
 }
 
-// failedForRoom is a BackupRecord that already contains the error of the Job: full.
+// failedForRoom marks the BackupRecord as failed with the error "full" of the Job.
 func failedForRoom(s *instance.State) {
 	s.Records[0].Status = v1.BackupRecordStatus{Phase: v1.BackupFailed, Message: "full"}
 }
@@ -537,7 +541,7 @@ func requireRestoreTest(s *instance.State) {
 	s.Claim.Spec.Backup.FinalBackup = &v1.FinalBackup{RequireRestoreTest: new(true)}
 }
 
-// restorable is the result of the restore test of the nth BackupRecord.
+// restorable sets the result of the restore test of the nth BackupRecord.
 func restorable(n int, status metav1.ConditionStatus) variation {
 	return func(s *instance.State) {
 		s.Records[n].Status.Conditions = []metav1.Condition{{Type: v1.ConditionRestorable, Status: status, Message: "why"}}
@@ -552,7 +556,7 @@ func ownNote(s *instance.State) {
 	s.Notes = []instance.Note{{Name: r.Name, Volume: "pvc-2", BackupNote: r.Note()}}
 }
 
-// beginning is a new instance for which the controller has not searched for earlier backups.
+// beginning makes the instance a new one, for which the controller has not searched for earlier backups.
 func beginning(s *instance.State) {
 	s.XR.Status.Started, s.XR.Status.PreviousBackup, s.XR.Conditions = false, "", nil
 }

@@ -55,7 +55,8 @@ func TestDropBackupPVC(t *testing.T) {
 	}
 }
 
-// TestRetainBackupPV checks that a user gains no volume by naming it in a PVC.
+// TestRetainBackupPV checks that the volume in a backup PVC is retained only if the volume also refers to that PVC. A
+// user can name any volume in a PVC.
 func TestRetainBackupPV(t *testing.T) {
 	for name, tc := range map[string]struct {
 		ref     *corev1.ObjectReference

@@ -21,7 +21,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// toStore is an instance whose backups are written to a store, so it has no backup volume.
+// toStore makes the instance write its backups to a store, so that it has no backup volume.
 func toStore(s *instance.State) {
 	s.XR.Status.BackupStore = modelStore
 	s.BackupPVC, s.BackupPV = nil, nil
@@ -29,20 +29,20 @@ func toStore(s *instance.State) {
 		modelStore, modelStore
 }
 
-// sent is a completed Job that has written its archive to a store and read it back.
+// sent completes a Job, which has written its archive to a store and read it back.
 func sent(j *instance.Job) {
 	complete(j)
 	j.Report.Archive, j.Report.Manifest = "k7v2m9xw4q.tar.zst.age", json.RawMessage(`{"format":1}`)
 }
 
-// runs is a Job that has a running pod.
+// runs adds a running pod to a Job.
 func runs(j *instance.Job) {
 	j.Pods = []corev1.Pod{{Status: corev1.PodStatus{Phase: corev1.PodRunning}}}
 }
 
 func storeDown(s *instance.State) { s.StoreFailure = "the store is down" }
 
-// olderInStore adds this number of earlier backups in a store.
+// olderInStore adds the given number of earlier backups in a store.
 func olderInStore(n int) variation {
 	return func(s *instance.State) {
 		older(n)(s)
@@ -75,7 +75,7 @@ func published(s *instance.State) {
 	s.XR.SetAnnotations(map[string]string{v1.AnnotationPublished: s.Notes[0].PublishedArchive()})
 }
 
-// unwritten removes this annotation.
+// unwritten removes the annotation with the published archive.
 func unwritten(s *instance.State) { s.XR.SetAnnotations(nil) }
 
 // summed sets the checksum of the archive in the metadata.
@@ -83,7 +83,7 @@ func summed(sum string) variation {
 	return func(s *instance.State) { s.Notes[0].Spec.Archive.SHA256 = sum }
 }
 
-// recordedThere makes the metadata name a BackupRecord of another cluster.
+// recordedThere makes the metadata name the BackupRecord of another cluster.
 func recordedThere(s *instance.State) { s.Notes[0].Record = "of-theirs" }
 
 // notedAgo sets how long ago the backup in the metadata started.
@@ -96,7 +96,7 @@ func announcedBefore(s *instance.State) {
 	s.Notes[0].AnnouncedAt, s.Notes[0].Record = metav1.NewTime(now.Add(-48*time.Hour)), "of-then"
 }
 
-// sentAt is a Job that completed its upload to the store this long ago.
+// sentAt adds a Job that has completed its upload to the store. ago is the time since the completion.
 func sentAt(ago time.Duration) variation {
 	return withJob(sent, func(j *instance.Job) {
 		for i := range j.Status.Conditions {
@@ -106,14 +106,14 @@ func sentAt(ago time.Duration) variation {
 	})
 }
 
-// notThere is a failed BackupRecord: the store did not contain the archive when the controller wanted to publish the
-// metadata.
+// notThere marks the BackupRecord as failed, because the store did not contain the archive when the controller tried
+// to publish the metadata.
 func notThere(s *instance.State) {
 	s.Record().Status.Phase, s.Record().Status.Message = v1.BackupFailed, "there is no "+backup.StoreFolder(s)+"/"+
 		s.BackupJob.Report.Archive
 }
 
-// refusedAs is a refusal of an action.
+// refusedAs records the given refusal of an action.
 func refusedAs(action steps.Action, refusal instance.Refusal) variation {
 	return func(s *instance.State) {
 		refusal.Of = string(action)
@@ -130,7 +130,7 @@ func noteInLifeInStore(s *instance.State) {
 	s.Notes[0].Spec.Instance.XR, s.Notes[0].Spec.Request = s.Life.XR, modelRequest
 }
 
-// restoresFrom is a restore Job that waits for access to this backup.
+// restoresFrom adds a restore Job that waits for access to the given backup.
 func restoresFrom(n *v1.StoreNote) func(*instance.State) {
 	return func(s *instance.State) {
 		s.RestoreFrom = n
@@ -300,7 +300,7 @@ func TestNextInStore(t *testing.T) {
 
 // TestForeignNote checks two clusters with the same etcd data and the same store, for example in a disaster recovery
 // drill. They have the same names and UIDs, and delete their instances at the same time. Neither cluster accepts the
-// metadata of the other, even if its BackupRecord is incomplete, and its data is kept.
+// metadata of the other, even if its own BackupRecord is incomplete. Both keep their data.
 func TestForeignNote(t *testing.T) {
 	other := summed(strings.Repeat("b", 64))
 	for name, tc := range map[string]struct {

@@ -16,9 +16,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// These constants are Crossplane's condition that reports whether it reconciles an XR, two reasons of the condition,
-// and the beginning of its message after a failed composition. They are defined in apis/common/condition.go of
-// crossplane-runtime and in internal/controller/apiextensions/composite/reconciler.go of crossplane.
+// Crossplane's condition that reports whether it reconciles an XR, with two of its reasons, and the prefix of its
+// message after a failed composition. They are defined in apis/common/condition.go of crossplane-runtime and in
+// internal/controller/apiextensions/composite/reconciler.go of crossplane.
 const (
 	conditionSynced = "Synced"
 	reasonPaused    = "ReconcilePaused"
@@ -26,7 +26,8 @@ const (
 	cannotCompose   = "cannot compose resources"
 )
 
-// unsyncedFor is how long Crossplane may take to recover from an error.
+// unsyncedFor is the time after which an error of Crossplane is reported. Crossplane recovers from most errors
+// earlier.
 const unsyncedFor = 10 * time.Second
 
 // whyUnsynced returns why Crossplane does not reconcile an instance, and since when. In this case Crossplane also
@@ -56,14 +57,14 @@ func whyUnsynced(xr *instance.Composite) (reason string, since time.Time) {
 	return reason, c.LastTransitionTime.Time
 }
 
-// afterCompose lists the beginnings of errors that Crossplane reports after the composition
-// (internal/controller/apiextensions/composite/reconciler.go in v2.4.0). The status of the function has been written
-// by then, so the function writes the message.
+// afterCompose lists the prefixes of errors that Crossplane reports after the composition
+// (internal/controller/apiextensions/composite/reconciler.go in v2.4.0). Crossplane has already written the
+// function's status by then, so the function reports the error.
 var afterCompose = []string{unsyncedResources, "cannot publish connection details", "cannot watch resource for changes",
 	"Invalid resources: "}
 
-// unsyncedResources begins the message that names the resources which the API server calls invalid. Only events
-// contain the reason.
+// unsyncedResources is the prefix of the message that names the resources which the API server rejects as invalid.
+// Only events contain the reason.
 const unsyncedResources = "Unsynced resources: "
 
 func isAfterCompose(message string) bool {
@@ -95,7 +96,8 @@ func crossplaneWarning(s *instance.State) string {
 	return "Crossplane cannot reconcile the composite resource: " + v1.PrintableText(text, 2*maxUnsynced)
 }
 
-// publishedIn returns the name of the Secret to which a claim wants connection details to be written, or "".
+// publishedIn returns the name of the Secret to which Crossplane writes the connection details of a claim. It returns
+// "" if the claim names none.
 func publishedIn(claim *instance.Composite) string {
 	if claim == nil {
 		return ""
@@ -115,15 +117,15 @@ func lastingError(s *instance.State, composite *instance.Composite) string {
 	return c.Message
 }
 
-// mayLast reports whether Crossplane has reported an error for less time than unsyncedFor.
+// mayLast reports whether Crossplane reported an error so recently that the error may still disappear.
 func mayLast(s *instance.State, composite *instance.Composite) bool {
 	c := meta.FindStatusCondition(composite.Conditions, conditionSynced)
 	return c != nil && c.Status == metav1.ConditionFalse && c.Reason == reasonError &&
 		s.Now.Before(c.LastTransitionTime.Add(unsyncedFor))
 }
 
-// afterSync is the beginning of errors that Crossplane reports after it has copied the status of the composite
-// resource to the claim. Source: internal/controller/apiextensions/claim/reconciler.go of Crossplane v2.4.0.
+// afterSync is the prefix of errors that Crossplane reports after it has copied the status of the composite resource
+// to the claim. Source: internal/controller/apiextensions/claim/reconciler.go of Crossplane v2.4.0.
 const afterSync = "cannot propagate connection details"
 
 // seesClaim reports in the claim's status why Crossplane cannot find or create the composite resource. Crossplane
@@ -153,8 +155,8 @@ func warnOfCrossplane(s *instance.State, _ steps.Step) []change.Change {
 // briefly stops reconciling the other resources of the instance.
 const retryServiceAfter = 10 * time.Minute
 
-// untilRetryOfService returns how long to wait before the next attempt to create a refused Service. The time starts
-// when Crossplane last became synced.
+// untilRetryOfService returns the time until the next attempt to create a refused Service. The interval begins when
+// Crossplane becomes synced.
 func untilRetryOfService(s *instance.State) (after time.Duration, refused bool) {
 	c := meta.FindStatusCondition(s.XR.Conditions, conditionSynced)
 	if s.XR.Status.RefusedService == nil || c == nil || c.Status != metav1.ConditionTrue {

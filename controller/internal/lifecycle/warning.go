@@ -97,7 +97,7 @@ func fitted(s *instance.State, pod *corev1.PodSpec) *corev1.PodSpec {
 	return pod
 }
 
-// dependsOnClock reports whether backups of the instance are started or deleted by time.
+// dependsOnClock reports whether backups of the instance are started by a schedule or deleted because of their age.
 func dependsOnClock(s *instance.State) bool {
 	spec := &s.XR.Spec.Backup
 	return spec.Schedule != nil || v1.ParseMinAge(spec.Retention.MinAge) > 0

@@ -27,7 +27,7 @@ type adoption struct {
 	// namespaces contains the namespaces of this cluster that were read, by name. The value is nil if a namespace does
 	// not exist.
 	namespaces map[string]*corev1.Namespace
-	// lineages are the lineages of the candidates' instances.
+	// lineages contains the lineage of each candidate's instance, once it has been read.
 	lineages map[v1.BackedUpInstance]stores.Lineage
 	// residents are the objects that already have the name of a candidate's instance. They are read when they are
 	// needed.

@@ -11,8 +11,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A pagedReader contains this number of BackupRecords, and returns at most one page at a time, as the API server
-// does.
+// A pagedReader serves the number of BackupRecords in backups. It returns at most one page at a time, as the API
+// server does.
 type pagedReader struct {
 	client.Reader
 

@@ -59,7 +59,7 @@ func (c *passwordReconciler) keepCertificate(ctx context.Context, s *instance.St
 	return &serverTrust{plan: p}, nil
 }
 
-// describe sets in the Rotator's input which server may receive a password.
+// describe adds to the Rotator's input which server may receive the password.
 func (t *serverTrust) describe(in *rotate.Input, s *instance.State) {
 	if t.plan == nil {
 		in.Trust.AnyServer = true

@@ -20,7 +20,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/servercert"
 )
 
-// A keeperOf is a certifier that returns this plan.
+// A keeperOf is a certifier that always returns the same plan.
 type keeperOf struct{ plan *servercert.Plan }
 
 func (k keeperOf) Keep(context.Context, v1.Instance, metav1.OwnerReference, string,

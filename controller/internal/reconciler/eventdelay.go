@@ -13,8 +13,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// settle is how long an event waits for more events of its instance. Crossplane writes a claim, its XR and their
-// objects one after the other, and each reconcile reads all of them from the API server.
+// settle is the delay of an event. The handler combines all events of an instance during this delay. Crossplane
+// writes a claim, its XR and their objects one after the other, and each reconcile reads all of them from the API
+// server.
 const settle = 200 * time.Millisecond
 
 // A settlingHandler combines the events of one instance. Delete events are not delayed, because a deletion waits for

@@ -81,7 +81,8 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestOneSender checks that only one function sends events, so that each reason has the type of the API's reasons.
+// TestOneSender checks that only sendEvent sends events. Its parameter type ensures that each reason is declared in
+// the API.
 func TestOneSender(t *testing.T) {
 	var senders []string
 	files := token.NewFileSet()
@@ -114,7 +115,8 @@ func TestOneSender(t *testing.T) {
 	}
 }
 
-// TestEventOf checks that the action of a step determines its event, and otherwise the phase of the deletion.
+// TestEventOf checks that the event of a step depends on its action or, for other actions, on the phase of the
+// deletion.
 func TestEventOf(t *testing.T) {
 	cases := map[string]struct {
 		reason string

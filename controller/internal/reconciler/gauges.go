@@ -55,10 +55,10 @@ type observedInstance struct {
 	// shouldServe is true if the server has started once, and is neither suspended nor being deleted.
 	shouldServe, serves bool
 	problems            []string
-	// certificateEnd is when the certificate that the server presents expires. overdueSince is when the first missing
-	// scheduled backup was due.
+	// certificateEnd is the expiration time of the certificate that the server presents. overdueSince is the time at
+	// which the first missing scheduled backup was due.
 	certificateEnd, overdueSince time.Time
-	// deletedAt is when a user deleted the instance.
+	// deletedAt is the time at which a user deleted the instance.
 	deletedAt time.Time
 }
 

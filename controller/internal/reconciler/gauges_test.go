@@ -51,7 +51,7 @@ func (g *gaugeTest) show(k instance.Key, change func(*instance.Composite)) {
 	g.observeLives(k, []*instance.State{s})
 }
 
-// verifiedAgo returns a verified backup that took 2 s and was completed this long ago.
+// verifiedAgo returns a verified backup that took 2 s. ago is the time since its completion.
 func (g *gaugeTest) verifiedAgo(ago time.Duration, size string) v1.BackupRecord {
 	end := g.now.Add(-ago)
 	return v1.BackupRecord{Spec: v1.BackupRecordSpec{Archive: &v1.Archive{Size: size}},

@@ -31,7 +31,8 @@ type writer interface {
 	Apply(ctx context.Context, changes []change.Change) error
 }
 
-// An instanceReconciler reads, decides and writes until there is nothing to do but wait.
+// An instanceReconciler reads the state of an instance and applies the next step, until the instance only has to
+// wait.
 type instanceReconciler struct {
 	gather gatherer
 	writer writer
@@ -43,18 +44,19 @@ type instanceReconciler struct {
 	reported map[instance.Key]map[types.UID]lastReported
 }
 
-// lastReported is the last report about an instance in the log and in an event. The same text is not reported again.
+// lastReported is the last report about an instance in the log and in an event. The same message is not reported
+// again.
 type lastReported struct {
 	log, event string
 	// action is the action of the last step, even if that step was not reported.
 	action steps.Action
-	// refusal is the refusal of the last step, or nil. refused is when that action was refused first.
+	// refusal is the refusal of the last step, or nil. refused is the time at which the action was first refused.
 	refusal *instance.Refusal
 	refused time.Time
-	// waits is the phase in which the instance waits, and since is when it started to wait.
+	// waits is the phase in which the instance waits, and since is the time at which it started to wait.
 	waits string
 	since time.Time
-	// crossplane is when the deletion started to wait for Crossplane.
+	// crossplane is the time at which the deletion started to wait for Crossplane.
 	crossplane time.Time
 }
 
@@ -138,8 +140,8 @@ func (r *instanceReconciler) runPass(ctx context.Context, k instance.Key) (after
 	return after, acted, nil
 }
 
-// refusalBy returns the refusal of a step by the API server, a server or a store, or nil for any other error. If a
-// quota or a policy is the cause, its owner does not see the error. Only users of the instance can report it.
+// refusalBy returns the refusal of a step by the API server, a server or a store, or nil for any other error. The
+// owner of a quota or policy does not see the error, so the instance must report it to its users.
 func refusalBy(err error, step steps.Step) *instance.Refusal {
 	if missing, ok := errors.AsType[*change.MissingError](err); ok {
 		return &instance.Refusal{Of: string(step.Action), Message: v1.PrintableText(missing.Error(), maxNote), Missing: true}
@@ -164,9 +166,9 @@ func steady(now, last *instance.Refusal) *instance.Refusal {
 	return last
 }
 
-// isNews reports whether the action or the kind of a refusal differs from the last one. If only the text differs, the
-// refusal is reported in the next reconcile. Otherwise a webhook that returns a different text each time would cause
-// endless passes.
+// isNews reports whether the action or the kind of a refusal differs from the last one. If only the message differs,
+// the refusal is reported in the next reconcile. Otherwise a webhook that returns a different message each time would
+// cause endless passes.
 func isNews(now, last *instance.Refusal) bool {
 	if now == nil || last == nil {
 		return now != last

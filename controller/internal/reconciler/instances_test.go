@@ -32,7 +32,7 @@ type gatherFn func() ([]*instance.State, error)
 
 func (f gatherFn) Gather(context.Context, instance.Key) ([]*instance.State, error) { return f() }
 
-// A noteWriter records the changes that it should write.
+// A noteWriter records changes instead of writing them.
 type noteWriter struct {
 	wrote []string
 	err   error

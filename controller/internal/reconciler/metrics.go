@@ -107,7 +107,7 @@ func (m *meter) countRotation(r rotate.Result) {
 	}
 }
 
-// countStep counts a backup that this step completes or gives up.
+// countStep counts a backup that the given step completes or reports as failed.
 func (m *meter) countStep(s *instance.State, step steps.Step) {
 	switch a := step.Action; {
 	case a == steps.NoteBackup:

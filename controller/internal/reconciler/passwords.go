@@ -58,17 +58,19 @@ type xrGatherer interface {
 
 // Delays between reconciles without an event.
 const (
-	// reread is how soon the controller notices that a claim's Secret has changed. It does not watch Secrets, because
-	// this would require permanent permission to read all Secrets of the cluster. If Crossplane watches the Secret, the
-	// controller notices the change through the status.
+	// reread is the interval at which the controller reads the Secret of a claim. The controller does not watch
+	// Secrets, because this would require permanent permission to read all Secrets of the cluster. If Crossplane
+	// watches the Secret, the controller notices changes in the status instead.
 	reread = 10 * time.Second
-	// whileIssued is how soon the controller notices a new certificate from an issuer.
+	// whileIssued is the interval at which the controller checks whether an issuer has issued a new certificate.
 	whileIssued = 2 * time.Second
-	// whileNotLetIn is how soon the controller notices that a namespace has opted in.
+	// whileNotLetIn is the interval at which the controller checks whether a namespace has opted in.
 	whileNotLetIn = 30 * time.Second
-	// recheck is how soon the controller notices that another client changed a password in the server.
+	// recheck is the interval at which the controller checks whether another client has changed a password in the
+	// server.
 	recheck = 10 * time.Minute
-	// recheckOutside is how soon the controller notices that data outside of the data directory was moved.
+	// recheckOutside is the interval at which the controller checks whether data outside of the data directory was
+	// moved.
 	recheckOutside = time.Minute
 )
 
@@ -92,8 +94,8 @@ type passwordReconciler struct {
 	asked map[instance.Key]asking
 }
 
-// An asking describes the last check of a server: its time, the server's start at that time, and the version that is
-// stored on the volume.
+// An asking describes the last check of a server: its time, an identifier of the server's start at that time, and the
+// version that is stored on the volume.
 type asking struct {
 	askedAt time.Time
 	start   string
@@ -238,8 +240,9 @@ func servedSince(xr *instance.Composite) (since string, ok bool) {
 	return timestamp.UTC().Format(time.RFC3339), ok
 }
 
-// startOfServer returns a text that changes with each start of the server. Before the controller's first login the
-// text is constant, because until then the time of the condition also changes with the message.
+// startOfServer returns an identifier that changes with each start of the server. It is constant before the
+// controller's first login, because until then each change of the condition's message also changes the condition's
+// time.
 func startOfServer(xr *instance.Composite, start string) string {
 	if meta.IsStatusConditionTrue(xr.Conditions, v1.ConditionServing) {
 		return start
@@ -318,7 +321,8 @@ func (c *passwordReconciler) forgetLives(k instance.Key, lives []*instance.State
 }
 
 // isPasswordWatched reports whether Crossplane watches the Secret with the password. The function then reports a
-// changed Secret in the status, which causes an event. It does not do so if it refuses the claim or is not called.
+// changed Secret in the status, which causes an event. The function does not report it if the function refuses the
+// claim or is not called.
 func isPasswordWatched(s *instance.State) bool {
 	return s.XR.Status.PasswordVersion != "" &&
 		meta.IsStatusConditionTrue(s.XR.Conditions, v1.ConditionAccepted) &&
@@ -355,8 +359,8 @@ func newInput(s *instance.State) rotate.Input {
 	}
 }
 
-// rotationInput returns the complete Input for the Rotator. If the requested password cannot be used, it is empty,
-// and the Rotator reports this to users.
+// rotationInput returns the complete Input for the Rotator. If the requested password cannot be used, the password in
+// the Input is empty, and the Rotator reports the problem to users.
 func (c *passwordReconciler) rotationInput(ctx context.Context, s *instance.State,
 	platform *v1.PlatformSpec) (rotate.Input, error) {
 	in := newInput(s)
@@ -482,7 +486,7 @@ func showOutside(s *instance.State, r rotate.Result) []change.Change {
 }
 
 // noteVersion stores the version on the data PVC, because a stopped server cannot report its version to a backup. It
-// returns false if it must be retried.
+// returns false if the version could not be stored yet.
 func (c *passwordReconciler) noteVersion(ctx context.Context, s *instance.State, version string) (bool, error) {
 	if err := c.gather.ReadData(ctx, s); err != nil {
 		return false, err

@@ -95,7 +95,7 @@ func TestNoteVersion(t *testing.T) {
 	}
 }
 
-// A volumeOf gathers an instance whose server has accepted clients since this time.
+// A volumeOf gathers an instance whose server has accepted clients since start.
 type volumeOf struct {
 	pvc   *corev1.PersistentVolumeClaim
 	start time.Time
@@ -245,8 +245,8 @@ func TestPlatformsWord(t *testing.T) {
 	}
 }
 
-// TestNotLetIn checks that all instances of a namespace report if the controller may not read its Secrets, whichever
-// Secret is read first. The reconcile must return no error.
+// TestNotLetIn checks that all instances of a namespace report it if the controller may not read the Secrets of that
+// namespace. The order in which the Secrets are read must not matter, and the reconcile must return no error.
 func TestNotLetIn(t *testing.T) {
 	for name, serving := range map[string]bool{"Serving": true, "BeforeTheStart": false} {
 		t.Run(name, func(t *testing.T) {

@@ -20,8 +20,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/change"
 )
 
-// releaseInterval is how often the controller compares the status of the Platform with the running releases. Each
-// check costs two reads of one object.
+// releaseInterval is the interval at which the controller compares the status of the Platform with the running
+// releases. Each check costs two reads of one object.
 const releaseInterval = time.Minute
 
 // functionKind is the kind of Crossplane's package. functionName is the name with which the Compositions call the

@@ -42,8 +42,9 @@ type restoreTestReconciler struct {
 	failed *sync.Map
 }
 
-// afterFailure is the delay before the next attempt to create such a Job. After a failure, the controller removes the
-// test from the BackupRecord. This write causes an event, which must not lead to an immediate retry.
+// afterFailure is the delay before the controller tries again to create the Job of a restore test. After a failure,
+// the controller removes the test from the BackupRecord. This write causes an event, which must not lead to an
+// immediate retry.
 const afterFailure = time.Minute
 
 // Reconcile runs the restore tests of an instance. It is triggered by events of Jobs and BackupRecords.
@@ -108,8 +109,8 @@ func (r *restoreTestReconciler) pauseOf(k instance.Key) time.Duration {
 	return 0
 }
 
-// giveBack removes a restore test whose Job could not be created, so that another one can run. The store may be
-// unreachable, for example.
+// giveBack removes a restore test from its BackupRecord if the Job could not be created, for example because the
+// store is unreachable. Another restore test can then run.
 func (r *restoreTestReconciler) giveBack(ctx context.Context, k instance.Key) error {
 	s, err := r.readState(ctx, k)
 	if err != nil {

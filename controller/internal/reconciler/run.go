@@ -38,7 +38,7 @@ type Options struct {
 	// MaxConcurrent is the number of instances that are reconciled concurrently. RestoreTestsAtOnce is the number of
 	// concurrent restore tests, not counting tests that a deletion waits for.
 	MaxConcurrent, RestoreTestsAtOnce int
-	// PasswordGrace is how long an old password remains valid after a change.
+	// PasswordGrace is the time for which an old password remains valid after a change.
 	PasswordGrace time.Duration
 	// ClusterDomain is the DNS domain of the Services, such as cluster.local.
 	ClusterDomain string

@@ -29,8 +29,9 @@ import (
 )
 
 const (
-	// storeInterval is how often the controller probes a reachable store, and lostStoreInterval how often it probes an
-	// unreachable one. It does not watch the Secrets, because it may not list Secrets in their namespace.
+	// storeInterval is the interval at which the controller probes a reachable store, and lostStoreInterval the
+	// interval for an unreachable one. The controller does not watch the Secrets of a store, because it may not list
+	// Secrets in their namespace.
 	storeInterval     = 5 * time.Minute
 	lostStoreInterval = 10 * time.Second
 	// probeTimeout is the timeout of a probe. A store that takes longer is not used for backups. storeTimeout is the
@@ -169,7 +170,7 @@ type unwrittenError struct{ error }
 // Unwrap returns the wrapped error.
 func (e *unwrittenError) Unwrap() error { return e.error }
 
-// hold renews the hold on the prefix of a store.
+// hold renews the hold of this cluster on the prefix of a store, so that no other cluster writes to the prefix.
 func (r *storeReconciler) hold(ctx context.Context, s *v1.BackupStore, open *stores.Store) error {
 	all := &v1.BackupStoreList{}
 	if err := r.reader.List(ctx, all); err != nil {
@@ -201,8 +202,8 @@ func (r *storeReconciler) lastBackupIn(ctx context.Context, s *v1.BackupStore) (
 	return last, err
 }
 
-// makeRecord creates a BackupRecord again from the catalog in the store, if a user requests it. The catalog entry
-// then marks it as verified, as with every BackupRecord that a user creates again.
+// makeRecord creates a BackupRecord again from the catalog in the store, if a user requests it. The BackupRecord is
+// then marked as verified from its catalog entry, in the same way as one that a user has created.
 func (r *storeReconciler) makeRecord(ctx context.Context, s *v1.BackupStore, open *stores.Store) (*v1.StoreRecord,
 	error) {
 	asked := s.Annotations[v1.AnnotationMakeRecord]

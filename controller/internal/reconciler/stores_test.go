@@ -133,8 +133,8 @@ func TestStoresUnread(t *testing.T) {
 	}
 }
 
-// lookedAt returns a BackupStore after one reconcile. No server listens on its endpoint. asked adds a user's
-// annotation, and the Secret gone is missing.
+// lookedAt returns a BackupStore after one reconcile. No server listens on its endpoint. asked adds an annotation of
+// a user. gone is the name of a Secret that does not exist.
 func lookedAt(t *testing.T, gone string, asked func(*v1.BackupStore)) (client.Client, *v1.BackupStore) {
 	t.Helper()
 	objects := slices.DeleteFunc(storeOf("one"), func(o client.Object) bool { return o.GetName() == gone })

@@ -87,7 +87,7 @@ func answer(w http.ResponseWriter, code int, o runtime.Object) {
 	_, _ = w.Write(b) // The client may have disconnected.
 }
 
-// A heard calls a function at the first read.
+// A heard is a reader without objects. It calls a function when it is read.
 type heard func()
 
 func (h heard) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {

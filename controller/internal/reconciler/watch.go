@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	// installPollInterval is how often the controller checks whether a kind is installed. The controller may start
-	// before the Configuration is installed.
+	// installPollInterval is the interval at which the controller checks whether a kind is installed. The controller
+	// may start before the Configuration is installed.
 	installPollInterval = 5 * time.Second
 	// cacheSyncTimeout is the timeout for the initial list of BackupRecords. After the timeout, the whole controller
 	// would exit. The kind may be deleted before the list is complete, so the timeout is practically infinite.

@@ -13,7 +13,7 @@ import (
 const (
 	// namespaceShare limits the workers of one namespace to a quarter of all workers.
 	namespaceShare = 4
-	// nextTurn is how long an instance waits if its namespace has no free worker.
+	// nextTurn is the delay before an instance is reconciled again if its namespace has no free worker.
 	nextTurn = time.Second
 )
 
@@ -26,7 +26,7 @@ type turns struct {
 	busy map[string]int
 }
 
-// newTurns returns turns for this number of workers.
+// newTurns returns the limits for the given number of workers.
 func newTurns(workers int) *turns {
 	return &turns{most: max(workers/namespaceShare, 1), busy: map[string]int{}}
 }
@@ -70,7 +70,7 @@ type strain struct {
 	pause time.Duration
 	// isSlow is true if the last pass succeeded and was slow.
 	isSlow bool
-	// last is the time of the last pass, and start is the server's start at that time.
+	// last is the time of the last pass, and start identifies the server's start at that time.
 	last  time.Time
 	start string
 }

@@ -257,7 +257,7 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// A failingRotator returns this error.
+// A failingRotator always returns the same error.
 type failingRotator struct{ err error }
 
 func (failingRotator) ForgetInstance(v1.Instance, []types.UID) {}

@@ -30,8 +30,8 @@ func withChanges(s *State, step Step) Step {
 	return step
 }
 
-// startTest stores the turn before it creates the Job, so that the turn is counted from then on. It stores the UID of
-// the Job afterwards, so that no other Job is mistaken for the controller's.
+// startTest stores the test in the BackupRecord before it creates the Job, so that the test counts as running from
+// then on. It stores the UID of the Job afterwards, so that no other Job is mistaken for the controller's.
 func startTest(s *State) []change.Change {
 	turn := s.restoreTest()
 	if turn != nil {
@@ -43,7 +43,7 @@ func startTest(s *State) []change.Change {
 	return append(append(took, giveAccess(s)...), change.NewObject(newJob(s, s.NewTurn)))
 }
 
-// giveAccess creates the Secret that gives the next Job access to the store, if the backup is stored there.
+// giveAccess creates the Secret that gives the Job of the test access to the store, if the backup is stored in one.
 func giveAccess(s *State) []change.Change {
 	if !s.Record.InStore() {
 		return nil
@@ -62,7 +62,7 @@ func takeAccess(s *State) []change.Change {
 	return []change.Change{change.DeleteObject(s.Access, "")}
 }
 
-// writeTurn changes the turn in a BackupRecord.
+// writeTurn changes status.restoreTest of a BackupRecord.
 func writeTurn(r *v1.BackupRecord, edit func(*v1.RestoreTest)) []change.Change {
 	return []change.Change{change.PatchObjectStatus(r, func(r *v1.BackupRecord) {
 		if r.Status.RestoreTest == nil {

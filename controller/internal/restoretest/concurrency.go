@@ -6,26 +6,26 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// Turns are the running restore tests according to the BackupRecords. The number of concurrent tests is limited, and
-// each test has a turn, which is stored in its BackupRecord. Jobs are not counted, because users can create Jobs with
-// any name and label.
+// Turns counts the running restore tests, to limit their number. A test is running if status.restoreTest of its
+// BackupRecord is set. Jobs are not counted, because users can create Jobs with any name and label.
 type Turns struct {
 	// all is the number of running tests that no deletion waits for.
 	all int
-	// free counts these tests by namespace. awaited counts the tests that a deletion waits for.
+	// free counts, by namespace, the running tests that no deletion waits for. awaited counts the tests that a
+	// deletion waits for.
 	free, awaited map[string]int
 }
 
-// forgotten is the age at which a turn is no longer counted. Its Job must have terminated by then, even if its
-// BackupRecord does not show it.
+// forgotten is the age at which a restore test is no longer counted as running. Its Job must have terminated by then,
+// even if its BackupRecord does not show it.
 const forgotten = longest + time.Hour
 
-// fair is how long a test blocks tests in other namespaces. A test of a large backup continues after that, but then
-// blocks only its own namespace. Otherwise a tenant could block all tenants for a day with an archive that claims to
-// be large.
+// fair is the time for which a running test blocks tests in other namespaces. A test of a large backup continues
+// after that, but then blocks only its own namespace. Otherwise a tenant could block all tenants for a day with an
+// archive that claims to be large.
 const fair = time.Hour
 
-// TurnsOf returns the turns in BackupRecords, except for the turns of one instance.
+// TurnsOf counts the running restore tests in BackupRecords, except for the tests of one instance.
 func TurnsOf(records []v1.BackupRecord, but v1.Instance, now time.Time) Turns {
 	out := Turns{free: map[string]int{}, awaited: map[string]int{}}
 	for i := range records {

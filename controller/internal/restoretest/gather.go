@@ -19,12 +19,12 @@ import (
 
 // An Attempt contains the objects of a restore test.
 type Attempt struct {
-	// Home is the instance that the test runs for. It is the backed-up instance while that instance is being deleted,
-	// and after that an empty instance with the same name. If an instance with this name exists or is about to exist, it
-	// uses the volumes. Home is then nil for a backup on a volume, and that instance for a backup in a store.
+	// Home is the instance whose volumes and settings the test uses. For the final backup of an instance that is
+	// being deleted, Home is that instance. If no other instance has the name, Home is an empty State with the name.
+	// Otherwise the other instance uses the backup volume, so Home is nil unless the backup is in a store.
 	Home *instance.State
-	// Job is the Job with the name of the test Job, even if another client created it. Volume is the backup volume. If
-	// the backup is stored on it, the copy is unpacked there, too. Each is nil if it does not exist.
+	// Job is the Job with the name of the test Job, even if another client created it. Volume is the backup volume. A
+	// backup on this volume is also unpacked there. Job and Volume are nil if they do not exist.
 	Job    *instance.Job
 	Volume *corev1.PersistentVolume
 	// Access is the Secret that gives the Job access to a store. It is nil if no such Secret has the labels of the
@@ -34,8 +34,8 @@ type Attempt struct {
 	Reports map[string]agent.Report
 }
 
-// ReadState reads the backup of an instance that must be tested, and the objects of its test. The arguments contain
-// the other running tests and their maximum number.
+// ReadState reads the backup of an instance that must be tested, and the objects of its test. others are the running
+// tests of other instances, and atOnce is the maximum number of concurrent tests.
 func ReadState(ctx context.Context, g *instance.Gatherer, k instance.Key, others Turns, atOnce int) (*State, error) {
 	records, err := instance.Records(ctx, g.Reader, k.Life(""))
 	if err != nil {
@@ -133,7 +133,7 @@ func homeOf(lives []*instance.State, record *v1.BackupRecord) *instance.State {
 	return nil
 }
 
-// endsWith reports whether an instance is being deleted and this is its final backup.
+// endsWith reports whether an instance is being deleted and the given backup is its final backup.
 func endsWith(s *instance.State, record *v1.BackupRecord) bool {
 	return s.IsDeleting() && s.IsOwn(record) && s.Attempt().Record == record.Name
 }

@@ -32,8 +32,9 @@ const (
 	serverMemory = "512Mi"
 )
 
-// Time limits of the Job. A Job that does not terminate has no result. It has a few minutes for image pulls and
-// scheduling, and must then read at least this many bytes per second.
+// Time limits of the Job, because a Job that does not terminate has no result. settling is the time for image pulls
+// and scheduling. After that, the Job must read at least slowest bytes per second. It must terminate within longest.
+// A finished Job is kept for keptFor.
 const (
 	settling  = 15 * time.Minute
 	slowest   = 5 << 20
@@ -42,8 +43,9 @@ const (
 	leaveTime = 5 * time.Second
 )
 
-// spareParts and spareRoom determine the free space on a volume for a copy, as a fraction of the size and as a
-// minimum. A starting server creates its own logs, and the job image leaves a tenth of the volume free.
+// spareParts and spareRoom determine the free space on the volume for the copy: the size of the data divided by
+// spareParts, plus spareRoom in bytes. A starting server creates its own logs, and the job image leaves a tenth of
+// the volume free.
 const (
 	spareParts = 4
 	spareRoom  = 1 << 30
@@ -54,8 +56,8 @@ func mountedBy(s *State) instance.Mounted {
 	return func(string) *corev1.PersistentVolumeClaim { return s.Home.BackupPVC }
 }
 
-// newJob returns the Job of a turn, which starts a server from a copy of a backup. Users choose the server's image in
-// the claim, so its container can access the copy but not the backup.
+// newJob returns the Job of a restore test, which starts a server from a copy of a backup. turn is the ID of the
+// test. Users choose the server's image in the claim, so its container can access the copy but not the backup.
 func newJob(s *State, turn types.UID) *batchv1.Job {
 	r, image := s.Record, s.AgentImage
 	life := r.Spec.Instance.Life()

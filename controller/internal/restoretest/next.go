@@ -23,20 +23,20 @@ import (
 )
 
 const (
-	// turnInterval is how often a waiting test checks for a free turn.
+	// turnInterval is the interval at which a waiting test checks whether it may run.
 	turnInterval = 5 * time.Second
-	// pollInterval is how often the controller reads a Job without an event.
+	// pollInterval is the interval at which the controller reads a Job if there is no event.
 	pollInterval = time.Minute
 	// retryInterval is the delay before a restore test that a deletion waits for is retried.
 	retryInterval = 5 * time.Minute
 	// daily is the minimum time between the restore tests of two scheduled backups in a store, because each test reads a
 	// whole backup. It is less than a day, so that the backup at the same hour of the next day is tested.
 	daily = 20 * time.Hour
-	// whileAway is how long the controller waits for a store, or for a server that does not accept clients, if there is
-	// no event.
+	// whileAway is the interval at which the controller checks a store that does not respond or a server that does
+	// not accept clients.
 	whileAway = 10 * time.Minute
-	// serverTimeout is how long a running test may continue while the server does not accept clients, or while a backup
-	// lacks resources.
+	// serverTimeout is the time for which a running test may continue while the server does not accept clients, or
+	// while a backup lacks resources.
 	serverTimeout = time.Minute
 )
 
@@ -48,18 +48,19 @@ const (
 	// NoOp waits for an event, and Wait waits for a fixed time.
 	NoOp Action = "NoOp"
 	Wait Action = "Wait"
-	// Start takes a turn and creates the Job, and Remove deletes the Job.
+	// Start stores the test in the BackupRecord and creates the Job, and Remove deletes the Job.
 	Start  Action = "StartRestoreTest"
 	Remove Action = "RemoveRestoreTest"
-	// NameJob stores the UID of the Job in the BackupRecord, if the controller stopped before it could do so.
+	// NameJob stores the UID of the Job in the BackupRecord, if the controller stopped directly after it created the
+	// Job.
 	NameJob Action = "NameRestoreTest"
-	// EndTurn removes the turn of a deleted Job from the BackupRecord.
+	// EndTurn removes the test of a deleted Job from the BackupRecord, so that another test can run.
 	EndTurn Action = "EndRestoreTest"
 	// Conclude writes the result.
 	Conclude Action = "Conclude"
 )
 
-// A State contains all inputs of a decision.
+// A State contains everything that Next needs for its decision.
 type State struct {
 	*Attempt
 
@@ -73,11 +74,11 @@ type State struct {
 	AtOnce int
 	// Siblings are the other BackupRecords of the instance.
 	Siblings []v1.BackupRecord
-	// Note is the catalog entry of a backup in a store that is about to be tested. It is nil if there is none, or if it
-	// cannot be read. StoreFailure is then the error.
+	// Note is the catalog entry of a backup in a store that is about to be tested. It is nil if there is none or if
+	// it cannot be read. In the second case, StoreFailure is the error.
 	Note         *v1.StoreNote
 	StoreFailure string
-	// NewTurn is the unique ID of a turn that is taken now.
+	// NewTurn is a unique ID for a test that starts now.
 	NewTurn types.UID
 	// AgentImage is the image of the Job. JobResources are the resources of its containers, or nil for the default.
 	AgentImage   string
@@ -90,7 +91,7 @@ type Step struct {
 	After  time.Duration
 	// Verdict is the result that Conclude writes.
 	Verdict metav1.Condition
-	// Record is the BackupRecord whose turn is removed, or in which the UID of its Job is stored.
+	// Record is the BackupRecord from which the test is removed, or in which the UID of its Job is stored.
 	Record *v1.BackupRecord
 	// Changes lists the writes of the step.
 	Changes []change.Change
@@ -132,7 +133,7 @@ func decide(s *State) Step {
 	return beginTest(s)
 }
 
-// restoreTest returns the turn of the BackupRecord, or nil.
+// restoreTest returns the restore test that the BackupRecord contains, or nil.
 func (s *State) restoreTest() *v1.RestoreTest {
 	if s.Record == nil {
 		return nil
@@ -140,8 +141,8 @@ func (s *State) restoreTest() *v1.RestoreTest {
 	return s.Record.Status.RestoreTest
 }
 
-// recordUnnamed returns the BackupRecord for whose turn the Job was created, if it does not contain the UID of the
-// Job yet. Otherwise it returns nil.
+// recordUnnamed returns the BackupRecord whose test the Job was created for, if the BackupRecord does not contain the
+// UID of the Job yet. Otherwise it returns nil.
 func (s *State) recordUnnamed() *v1.BackupRecord {
 	if s.Job == nil {
 		return nil
@@ -161,8 +162,8 @@ func (s *State) recordUnnamed() *v1.BackupRecord {
 	return nil
 }
 
-// isOwnJob reports whether a BackupRecord contains the UID of the Job. If no BackupRecord is left, the labels of the
-// Job decide, because no other component uses its name.
+// isOwnJob reports whether a BackupRecord contains the UID of the Job. If no BackupRecord is left, the component
+// label of the Job is enough, because no other component uses its name.
 func (s *State) isOwnJob() bool {
 	switch {
 	case s.Job == nil:
@@ -176,7 +177,8 @@ func (s *State) isOwnJob() bool {
 	return s.Record != nil && names(*s.Record) || slices.ContainsFunc(s.Siblings, names)
 }
 
-// recordOver returns a BackupRecord whose turn is over, or nil. Its Job was deleted or will never be created.
+// recordOver returns a BackupRecord with a test that is over, or nil. The Job of the test was deleted or will never
+// be created.
 func (s *State) recordOver() *v1.BackupRecord {
 	gone := func(t *v1.RestoreTest) bool { return s.Job == nil || s.Job.UID != t.Job }
 	if t := s.restoreTest(); t != nil && gone(t) && (t.Job != "" || !s.isOpen()) {
@@ -246,7 +248,8 @@ func (s *State) mustYield() bool {
 	}
 }
 
-// hasEnded reports whether the Job of the test is finished. It then uses no resources, and its result is valid.
+// hasEnded reports whether the Job of the test is finished. A finished Job uses no resources, and its result is
+// valid.
 func (s *State) hasEnded() bool {
 	if !s.isOwnJob() {
 		return false
@@ -314,7 +317,7 @@ func untilDue(r *v1.BackupRecord, others []v1.BackupRecord, now time.Time) time.
 	return out
 }
 
-// isAwaited reports whether a deletion waits for a better result.
+// isAwaited reports whether a deletion still requires a successful test after the given result.
 func (s *State) isAwaited(c *metav1.Condition) bool {
 	return c.Status != metav1.ConditionTrue && s.isHeld() && s.Home.DeletionIntent().RequiresRestorable()
 }
@@ -336,7 +339,7 @@ func (s *State) isOwn() bool {
 	return t != nil && t.Job == s.Job.UID && !t.Concluded
 }
 
-// waitForTurn reports whether a backup must wait for its turn, and for how long. A duration of zero means that it
+// waitForTurn reports whether the test of a backup must wait, and for how long. A duration of zero means that it
 // waits for an event.
 func waitForTurn(r *v1.BackupRecord, siblings []v1.BackupRecord, others Turns, atOnce int, awaited bool,
 	now time.Time) (after time.Duration, waits bool) {
@@ -354,7 +357,7 @@ func waitForTurn(r *v1.BackupRecord, siblings []v1.BackupRecord, others Turns, a
 	return turnInterval, true
 }
 
-// waitsForTurn reports whether the backup has no turn and must wait for one.
+// waitsForTurn reports whether the test has not been started yet and must wait.
 func (s *State) waitsForTurn() (after time.Duration, waits bool) {
 	if s.restoreTest() != nil {
 		return 0, false
@@ -365,7 +368,7 @@ func (s *State) waitsForTurn() (after time.Duration, waits bool) {
 // isOfLife reports whether a backup is not the final backup of its instance.
 func isOfLife(r *v1.BackupRecord) bool { return r.Name != r.Spec.Instance.Life().RecordName() }
 
-// beginTest starts the test if it is possible and has its turn.
+// beginTest starts the test if it is possible and need not wait.
 func beginTest(s *State) Step {
 	switch after, waits := s.waitsForTurn(); {
 	case waits && after == 0:
@@ -385,7 +388,8 @@ func beginTest(s *State) Step {
 	return Step{Action: Start, After: turnInterval}
 }
 
-// GiveBack returns the step that releases a turn whose Job could not be created, so that another instance can use it.
+// GiveBack returns the step that removes a test from the BackupRecord if its Job could not be created, so that
+// another instance can be tested.
 func GiveBack(s *State) Step {
 	if s.Job != nil || s.restoreTest() == nil || s.restoreTest().Job != "" {
 		return Step{Action: NoOp}
@@ -393,8 +397,8 @@ func GiveBack(s *State) Step {
 	return withChanges(s, Step{Action: EndTurn, Record: s.Record})
 }
 
-// Refused returns the next step if the API server refused the Job. It releases the turn, so that another instance can
-// use it.
+// Refused returns the next step if the API server refused the Job. The step stores the reason and ends the test, so
+// that another instance can be tested.
 func Refused(s *State, cause error) Step {
 	if s.Record == nil {
 		return Step{Action: Wait, After: turnInterval}
@@ -484,9 +488,9 @@ func concludeWith(status metav1.ConditionStatus, reason, message string) Step {
 		Message: message}}
 }
 
-// backupToTry returns the newest verified backup, or nil. An exception is a backup of a running instance in a store:
-// while its Job exists, it keeps its turn. Otherwise a test that takes longer than the interval between two backups
-// would never finish.
+// backupToTry returns the backup to test, or nil. This is the newest verified backup, unless an earlier backup of a
+// running instance in a store is still being tested. Otherwise a test that takes longer than the interval between two
+// backups would never finish.
 func backupToTry(records []v1.BackupRecord) *v1.BackupRecord {
 	newest := newestProven(records)
 	if newest == nil || !isOfLife(newest) {

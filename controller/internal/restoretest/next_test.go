@@ -34,7 +34,8 @@ type given func(*State)
 // agentImage is the image of Jobs.
 const agentImage = "ghcr.io/crossplane-mysql/crossplane-mysql:v0.1.0"
 
-// proven returns a state with a verified backup that has not been tested, and without the instance.
+// proven returns a state with a verified backup that has not been tested. The instance of the backup no longer
+// exists.
 func proven(changes ...given) *State {
 	life := v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "db", XR: xrUID}
 	record := life.RecordName()
@@ -65,7 +66,7 @@ func proven(changes ...given) *State {
 	return s
 }
 
-// inStore is a backup in a store.
+// inStore moves the backup to a store.
 func inStore(s *State) {
 	a := &v1.Archive{Store: "offsite", Path: "v1/ns/xr/" + s.Record.Name + "/abcdefghij.tar.zst.age",
 		SHA256: strings.Repeat("a", 64), DataBytes: 1 << 30}
@@ -91,7 +92,7 @@ func noteOfAnother(s *State) {
 	s.Note = &n
 }
 
-// dying is an instance whose deletion waits for the restore test.
+// dying adds the instance of the backup, whose deletion waits for the restore test.
 func dying(s *State) {
 	u := &unstructured.Unstructured{Object: map[string]any{}}
 	u.SetUID(types.UID(xrUID))
@@ -99,7 +100,7 @@ func dying(s *State) {
 	s.Home.XR, s.Home.Life = &instance.Composite{Unstructured: u}, s.Record.Spec.Instance.Life()
 }
 
-// inLife is a backup in a store of a running instance whose server accepts clients.
+// inLife makes the backup one of a running instance whose server accepts clients. The backup is in a store.
 func inLife(s *State) {
 	s.Record.Name = s.Record.Spec.Instance.Life().RecordNameInLife(1)
 	s.Record.Spec.Origin = v1.OriginRequest
@@ -109,7 +110,7 @@ func inLife(s *State) {
 	s.Home.XR.Conditions = []metav1.Condition{{Type: v1.ConditionServing, Status: metav1.ConditionTrue}}
 }
 
-// away is a server that has not accepted clients for this long.
+// away makes the server accept no clients. ago is the time for which it has not accepted them.
 func away(ago time.Duration) given {
 	return func(s *State) {
 		s.Home.XR.Conditions[0].Status, s.Home.XR.Conditions[0].LastTransitionTime = metav1.ConditionFalse, metav1.Time{
@@ -117,7 +118,7 @@ func away(ago time.Duration) given {
 	}
 }
 
-// backupFor is another backup that has been running for this long, with or without a Job.
+// backupFor adds another backup that is running, with or without a Job. ago is the time since its start.
 func backupFor(ago time.Duration, job *instance.Job) given {
 	return func(s *State) {
 		s.Home.XR.Status.ScheduledBackup = &v1.LastBackupStatus{Phase: v1.LastBackupRunning, Method: v1.MethodOnline,
@@ -126,15 +127,16 @@ func backupFor(ago time.Duration, job *instance.Job) given {
 	}
 }
 
-// podIn returns a Job with a pod in this phase.
+// podIn returns a Job with a pod in the given phase.
 func podIn(phase corev1.PodPhase) *instance.Job {
 	return &instance.Job{Pods: []corev1.Pod{{Status: corev1.PodStatus{Phase: phase}}}}
 }
 
-// ending is an instance that is being deleted and has no final backup yet.
+// ending deletes the instance, which has no final backup yet.
 func ending(s *State) { s.Home.XR.SetDeletionTimestamp(&metav1.Time{Time: now}) }
 
-// planned is a scheduled backup. Another backup of the instance was tested this long ago, with this result.
+// planned makes the backup a scheduled one. Another backup of the instance has the given test result. ago is the time
+// since that result.
 func planned(status metav1.ConditionStatus, ago time.Duration) given {
 	return func(s *State) {
 		s.Record.Spec.Origin = v1.OriginSchedule
@@ -157,7 +159,7 @@ func verdict(status metav1.ConditionStatus, ago time.Duration) given {
 	}
 }
 
-// turn is a restore test that the BackupRecord contains. Its Job has this UID, or does not exist yet.
+// turn adds a restore test to the BackupRecord. job is the UID of its Job, or "" if the Job does not exist yet.
 func turn(job types.UID) given {
 	return func(s *State) {
 		s.Record.Status.RestoreTest = &v1.RestoreTest{ID: "turn", Job: job,
@@ -168,7 +170,7 @@ func turn(job types.UID) given {
 // concluded marks the restore test in the BackupRecord as finished.
 func concluded(s *State) { s.Record.Status.RestoreTest.Concluded = true }
 
-// jobFrom is a Job that was created this long ago and that the BackupRecord names.
+// jobFrom adds the Job of the restore test in the BackupRecord. ago is the time since the creation of the Job.
 func jobFrom(ago time.Duration) given {
 	return func(s *State) {
 		strangerFrom(ago)(s)
@@ -176,15 +178,15 @@ func jobFrom(ago time.Duration) given {
 	}
 }
 
-// unnamedJob is a Job for the BackupRecord's restore test that the BackupRecord does not name yet.
+// unnamedJob adds the Job of the restore test, but the BackupRecord does not contain the UID of the Job yet.
 func unnamedJob(s *State) {
 	strangerFrom(0)(s)
 	turn("")(s)
 	s.Job.Annotations = map[string]string{v1.AnnotationRestoreTest: "turn"}
 }
 
-// strangerFrom is a Job that was created this long ago, with everything that a tenant can write. No BackupRecord
-// names it.
+// strangerFrom adds a Job with everything that a tenant can write. No BackupRecord contains its UID. ago is the time
+// since its creation.
 func strangerFrom(ago time.Duration) given {
 	return func(s *State) {
 		labels := map[string]string{v1.LabelXR: xrUID, v1.LabelComponent: v1.ComponentRestoreTest}
@@ -201,7 +203,7 @@ func strangerFrom(ago time.Duration) given {
 // deleted deletes the BackupRecord.
 func deleted(s *State) { s.Record.DeletionTimestamp = &metav1.Time{Time: now} }
 
-// sibling is an earlier BackupRecord with a restore test whose Job has this UID.
+// sibling adds an earlier BackupRecord with a restore test. job is the UID of its Job.
 func sibling(job types.UID) given {
 	return func(s *State) {
 		s.Siblings = []v1.BackupRecord{
@@ -542,8 +544,8 @@ func TestBackupToTry(t *testing.T) {
 	}
 }
 
-// TestGiveBack checks that the turn of a restore test is released only if its Job was not created, so that another
-// test can run.
+// TestGiveBack checks that a restore test is removed from its BackupRecord only if the Job was not created. Another
+// test can then run.
 func TestGiveBack(t *testing.T) {
 	for name, tc := range map[string]struct {
 		state *State
@@ -563,8 +565,8 @@ func TestGiveBack(t *testing.T) {
 	}
 }
 
-// TestLongTestIsFair checks that a restore test that runs for a day delays its own namespace, but other namespaces
-// for one hour at most.
+// TestLongTestIsFair checks a restore test that runs for a day. It blocks other tests in its own namespace, but tests
+// in other namespaces for one hour at most.
 func TestLongTestIsFair(t *testing.T) {
 	long := func(namespace string, ago time.Duration) v1.BackupRecord {
 		r := v1.BackupRecord{}

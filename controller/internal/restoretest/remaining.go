@@ -26,9 +26,9 @@ const (
 	LeftTest Remaining = "Test"
 )
 
-// MustWait reports whether the only work left is a test that must wait for its turn, and for how long. A duration of
-// zero means that it waits for an event. All instances of a cluster may wait at the same time. The result therefore
-// depends only on the BackupRecords of the instance and on the tests of other instances.
+// MustWait reports whether the only work left is a test that must wait, and for how long. A duration of zero means
+// that it waits for an event. All instances of a cluster may wait at the same time. The result therefore depends only
+// on the BackupRecords of the instance and on the tests of other instances.
 func MustWait(records []v1.BackupRecord, others Turns, atOnce int, now time.Time) (after time.Duration, waits bool) {
 	newest := newestProven(records)
 	if hasTurn(records) || !newest.InStore() || !isOfLife(newest) {

@@ -22,7 +22,7 @@ func RemoveFinalizer(o client.Object) change.Change {
 	return change.PatchObject(o, func(o client.Object) { controllerutil.RemoveFinalizer(o, v1.Finalizer) }).OrGone()
 }
 
-// OrNil returns nil for an empty text, so that a merge patch removes the field.
+// OrNil returns nil for an empty string, so that a merge patch removes the field.
 func OrNil(text string) any {
 	if text == "" {
 		return nil

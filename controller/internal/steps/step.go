@@ -37,7 +37,7 @@ const (
 	RequeueForPerson = time.Minute
 )
 
-// Sentence returns the text with a capital letter at the beginning.
+// Sentence returns the text with its first letter in upper case.
 func Sentence(text string) string {
 	if text == "" {
 		return ""
@@ -45,7 +45,7 @@ func Sentence(text string) string {
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
-// An Action is what a step does.
+// An Action identifies what a step does.
 type Action string
 
 // Actions on an existing instance. A deletion also uses the actions on volumes and PVCs.
@@ -98,7 +98,8 @@ const (
 	SetNodeAffinity Action = "SetNodeAffinity"
 	// GiveRestoreAccess creates the Secret that gives the function's restore Job access to the store.
 	GiveRestoreAccess Action = "GiveRestoreAccess"
-	// RenewAccess renews the access of a running backup Job, which expires soon after the Job is finished.
+	// RenewAccess renews the access of a running backup Job to a store. The access expires soon after the Job is
+	// finished.
 	RenewAccess Action = "RenewAccess"
 	// RetainDataPV makes the data volume survive the deletion of its PVC.
 	RetainDataPV Action = "RetainDataPV"
@@ -219,8 +220,8 @@ type Step struct {
 	// Phase is the phase of the deletion that users see, with Percent and Message. Without a phase, the message is only
 	// an event, because the function writes the status of an existing instance.
 	Phase v1.DeletionPhase
-	// Attempt is the progress of a backup of a running instance. It is empty during a deletion, which sets Phase
-	// instead.
+	// Attempt is the progress of a backup of a running instance. It is empty during a deletion, because a deletion
+	// sets Phase instead.
 	Attempt AttemptPhase
 	// Origin is the origin of this backup, or "" if the step is not about a backup.
 	Origin  v1.BackupOrigin
