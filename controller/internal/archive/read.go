@@ -69,8 +69,8 @@ type reader struct {
 
 func (r *reader) readEntries() error {
 	for {
-		// tar.Reader is used only for headers, and a new one for each, so that it does not read ahead. The content is
-		// read from the chunks without a copy.
+		// A tar.Reader may read ahead. It is used only to parse a header, and a new one is created for each header.
+		// The content is read directly from the decompressed chunks, which avoids a copy.
 		h, err := tar.NewReader(r).Next()
 		if errors.Is(err, io.EOF) {
 			return nil
