@@ -13,8 +13,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
-// withoutGrants are options of a server that requires no password and loads no installed plugins. They also keep the
-// buffer pool dump in the backup for the next server.
+// withoutGrants are options of a server that requires no password and loads no installed plugins. The server neither
+// loads nor overwrites the buffer pool dump in the restored data, so that the instance's own server can use the dump.
 var withoutGrants = append([]string{"--skip-grant-tables", "--loose-innodb-buffer-pool-load-at-startup=OFF",
 	"--loose-innodb-buffer-pool-dump-at-shutdown=OFF"}, withoutReplication...)
 
@@ -62,8 +62,8 @@ func (i *Initialization) enterRestored(ctx context.Context, r *agent.Report, v *
 	return v.NotePassword()
 }
 
-// runOnData starts a server on existing data, runs a function, and stops the server cleanly. It also stops the server
-// cleanly if the function fails or this program is told to stop.
+// runOnData starts a server on existing data, runs a function, and stops the server cleanly. It stops the server
+// cleanly even if the function fails or the context is canceled.
 func (i *Initialization) runOnData(ctx context.Context, data string, options []string, run func(*server) error) error {
 	s, err := i.startEntrypoint(data, "", options...)
 	if err != nil {
@@ -79,7 +79,7 @@ func (i *Initialization) runOnData(ctx context.Context, data string, options []s
 	return errors.Join(err, s.stop(context.WithoutCancel(ctx)))
 }
 
-// replacePassword replaces the password of root by the requested one, and returns the server's version. The passwords
+// replacePassword sets the requested password of root, and returns the server's version. The old and the new password
 // may be equal. An imported server may have no root account for network connections, as in the packages of Linux
 // distributions.
 func (s *server) replacePassword(ctx context.Context, wanted sql.Password, foreign bool, clients []netip.Addr) (string,
