@@ -27,7 +27,7 @@ type backupCommand struct {
 	Timeout time.Duration `default:"1h"    help:"How long to wait. The backup continues after that."`
 }
 
-// Help returns the text after the flags.
+// Help returns additional text for the output of --help.
 func (*backupCommand) Help() string {
 	return "It creates a Backup in the namespace of the instance: kubectl get backups.crossplane-mysql.io shows all of them."
 }
