@@ -187,7 +187,7 @@ func isOurs(path string) bool {
 	return strings.HasPrefix(path, module+"controller") || strings.HasPrefix(path, module+"fn")
 }
 
-// harmless contains fields whose names look like those of secrets.
+// harmless contains fields that contain no secret although their names match secretField.
 var harmless = map[string]string{
 	"controller.initializeCommand.Secret":            "the path of a directory",
 	"controller/internal/test/s3memory.Server.Token": "a token for the next page of a list, in a fake of the tests",

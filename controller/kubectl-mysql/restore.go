@@ -251,7 +251,7 @@ func (s *session) print(claim *unstructured.Unstructured) error {
 	return err
 }
 
-// look evaluates the new claim.
+// look returns the progress of the restore, and whether the command can stop waiting for it.
 func (c *restoreCommand) look(made *instance.Composite) (line string, done bool, err error) {
 	if made.GetDeletionTimestamp() != nil {
 		return "", true, plainf("the new claim is being deleted")

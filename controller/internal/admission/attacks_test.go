@@ -5,7 +5,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// An attackBy is a change that turns an object of the controller into an attack.
+// An attackBy modifies an object that the controller creates, so that it becomes dangerous. The policies must refuse
+// it.
 type attackBy[T any] struct {
 	reason, message string
 	change          func(T)

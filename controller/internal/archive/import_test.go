@@ -88,7 +88,7 @@ func TestImport(t *testing.T) {
 		t.Errorf("the data directory is %v, %v", info.Mode(), err)
 	}
 
-	// A repeated Job must not change files that the server has written since.
+	// A repeated Job must not change files that the server has written after the import.
 	must(t, os.WriteFile(filepath.Join(target, "new"), nil, 0o600))
 	must(t, os.MkdirAll(i.Folder(), 0o700)) // A container of a later pod leaves this directory.
 	report, err = i.Run(t.Context())

@@ -111,9 +111,8 @@ func (r *reader) checkBounds(e *entry) error {
 	return nil
 }
 
-// enterFolder leaves directories until the parent of the entry is the innermost one. It returns an error if the
-// parent is none of the current directories, so that nothing is unpacked through a link. writeTar writes each
-// directory before its contents.
+// enterFolder checks that the entry belongs to the directory that was unpacked last, or to its parents. Archives
+// contain each directory before its contents. The check ensures that nothing is unpacked through a symbolic link.
 func (r *reader) enterFolder(e *entry) error {
 	for e.name != "." && r.folders[len(r.folders)-1] != path.Dir(e.name) {
 		r.folders = r.folders[:len(r.folders)-1]

@@ -69,7 +69,8 @@ func (g Grant) check() error {
 	return nil
 }
 
-// isPlain reports whether a key has the same meaning as an object name and as a path.
+// isPlain reports whether a key identifies the same object in a URL, in a path and in a store. It contains no
+// characters to escape and no path elements to clean.
 func isPlain(key string) bool {
 	return key != "" && key == path.Clean(key) && !strings.HasPrefix(key, "/") && !strings.HasPrefix(key, "..") &&
 		!strings.ContainsAny(key, "\\\x00%?#")

@@ -47,7 +47,7 @@ type rotationState struct {
 	Described bool
 }
 
-// An Action is the next action.
+// An Action is what the controller does in one step.
 type Action string
 
 // These are the possible actions. Each can be interrupted at any point and repeated.

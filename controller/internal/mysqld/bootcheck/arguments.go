@@ -74,8 +74,9 @@ func (a arguments) control() arguments {
 	return a
 }
 
-// With these options, a server creates a new data directory and exits. MySQL has initializeOption since 5.7. Other
-// servers have bootstrapOption, and exit at the end of their standard input, which is empty.
+// initializeOption and bootstrapOption make a server create a new data directory and exit. MySQL supports
+// initializeOption since 5.7. Other servers support bootstrapOption, and exit at the end of their standard input,
+// which is empty.
 const (
 	initializeOption = "--initialize-insecure"
 	bootstrapOption  = "--bootstrap"

@@ -21,11 +21,10 @@ var withoutGrants = append([]string{"--skip-grant-tables", "--loose-innodb-buffe
 // withoutReplication are options that prevent a replica from starting replication.
 var withoutReplication = []string{"--loose-skip-replica-start", "--loose-skip-slave-start"}
 
-// enterRestored sets the requested password in restored data, unless an earlier run has done this. The data contains
-// the password of the backed-up server, which the product does not need
-// (https://dev.mysql.com/doc/refman/8.4/en/resetting-permissions.html). After an unclean shutdown, a server with all
-// installed plugins first recovers the data. Without the plugins or the binary log, it would lose a transaction that
-// an engine and the binary log share.
+// enterRestored sets the requested password in restored data, unless an earlier run has done this. It does not need
+// the old password (https://dev.mysql.com/doc/refman/8.4/en/resetting-permissions.html). After an unclean shutdown,
+// it first starts a server with all installed plugins and the binary log, which recovers the data. Without them, a
+// transaction that the binary log contains, but that a storage engine has only prepared, would be lost.
 func (i *Initialization) enterRestored(ctx context.Context, r *agent.Report, v *datavolume.Initial) error {
 	old, err := v.HasOldPassword()
 	if err != nil || !old {
@@ -98,7 +97,8 @@ func (s *server) replacePassword(ctx context.Context, wanted sql.Password, forei
 	if err := session.LoadGrants(ctx); err != nil {
 		return "", err
 	}
-	// If the server stopped during a clone, it still has the clone account.
+	// The backed-up server may have stopped while it was being cloned. The data then still contains the clone
+	// account.
 	if err := session.WithdrawClone(ctx, sql.CloneAccount); err != nil {
 		return "", err
 	}
