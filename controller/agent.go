@@ -88,13 +88,14 @@ func (u *unpacking) restoreOf() (archive.Restore, error) {
 	}, err
 }
 
-// inStore contains the flags for an archive in a store, as opposed to a file.
+// inStore contains the flags of commands that read or write an archive in a store. Without these flags, the archive
+// is a file on a volume.
 type inStore struct {
 	Object string `help:"Name in the store, instead of --archive: the prefix of a new archive, or the name of the archive to unpack." required:"" xor:"place"`
 	Access string `help:"Directory with the access to the store: url, ca.crt and token of its gateway, the recipients for encryption, and the manifest.json of the archive to unpack." default:"${access}" type:"path"`
 }
 
-// openRemote returns the store of the archive, or nil for a file.
+// openRemote returns the store that contains the archive, or nil if the archive is a file on a volume.
 func (s *inStore) openRemote() (*archive.Remote, error) {
 	if s.Object == "" {
 		return nil, nil //nolint:nilnil // A file needs no store.
@@ -102,7 +103,7 @@ func (s *inStore) openRemote() (*archive.Remote, error) {
 	return archive.OpenRemote(s.Access, os.Stdout)
 }
 
-// restoreCommand implements `controller restore`. The function composes its flags.
+// restoreCommand implements `controller restore`. The composition function generates the command line.
 type restoreCommand struct {
 	unpacking
 

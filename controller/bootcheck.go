@@ -27,7 +27,8 @@ func (c *bootCheckCommand) Run(ctx context.Context) error {
 	t := bootcheck.BootCheck{Folder: c.Folder, Directory: c.Directory, Output: os.Stdout}
 	result, err := t.Run(ctx)
 	if err != nil && archive.CopyGone(c.Folder) {
-		// A copy that was deleted during the test does not show that the backup is broken.
+		// A backup may have deleted the copy during the test to free space. The test then says nothing about the
+		// backup.
 		err = &agent.ExitError{Code: agent.ExitBusy,
 			Err: fmt.Errorf("the copy does not exist, or was deleted during the test because a backup needs the "+
 				"space: %s",
@@ -42,8 +43,9 @@ func (c *bootCheckCommand) Run(ctx context.Context) error {
 	return writeReport(r, c.Report, nil)
 }
 
-// bootCheckCode returns the exit code for the report. The process itself exits with 0 if it could write the report.
-// If a restore test was stopped, its error says nothing about the backup.
+// bootCheckCode returns the exit code that the report contains. It is not the exit code of the process, which is 0 if
+// the report was written. A canceled context takes precedence, because the error of an interrupted test says nothing
+// about the backup.
 func bootCheckCode(ctx context.Context, err error) int {
 	_, broken := errors.AsType[*bootcheck.BrokenError](err)
 	switch {

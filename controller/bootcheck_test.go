@@ -13,7 +13,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 )
 
-// tried creates a directory with an empty copy, and a script as the server's program.
+// tried creates a directory with an empty copy of the data, and a shell script in PATH that takes the place of
+// mysqld.
 func tried(t *testing.T, program, script string) (dir, report string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "v") //nolint:usetesting // A socket's path is at most 107 bytes.

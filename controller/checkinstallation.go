@@ -54,7 +54,7 @@ func (c *checkInstallationCommand) Run(ctx context.Context) error {
 	return c.waitFor(ctx, os.Stdout, reader)
 }
 
-// newCheckScheme returns the kinds that the check reads.
+// newCheckScheme returns a scheme with the kinds that the check reads.
 func newCheckScheme() (*runtime.Scheme, error) {
 	scheme, err := instance.NewScheme()
 	if err != nil {

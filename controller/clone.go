@@ -22,8 +22,7 @@ type cloneCommand struct {
 	Report string `default:"${report}" help:"File for the report, which is one JSON object. The default is the termination log of the container, which may be missing."`
 }
 
-// Run clones the server. The report contains the result. Run returns an error if no backup can be taken from the
-// result.
+// Run clones the server and writes a report. It returns an error if the clone cannot be used for a backup.
 func (c *cloneCommand) Run(ctx context.Context) error {
 	tuneMemory()
 	start := time.Now()
@@ -45,10 +44,10 @@ func (c *cloneCommand) clone(ctx context.Context) (clone.Result, error) {
 	return (&clone.Clone{Folder: c.Folder, Donor: donor, Output: os.Stdout}).Run(ctx)
 }
 
-// maxDonorFile is the maximum size of a file about the donor in bytes.
+// maxDonorFile is the maximum size in bytes of a Secret's key that describes the server to clone (the donor).
 const maxDonorFile = 4096
 
-// readDonor reads the donor from the files of a Secret.
+// readDonor reads the address, account and settings of the server to clone (the donor) from a mounted Secret.
 func readDonor(folder string) (clone.Donor, error) {
 	values := map[string]string{}
 	for _, name := range []string{"host", "port", "username", "password", "page-size", "lower-case-table-names"} {

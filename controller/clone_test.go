@@ -9,7 +9,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
-// TestCloneDonor checks that missing or invalid values of a donor are refused before a server is started.
+// TestCloneDonor checks that missing and invalid keys in the donor's Secret cause an error before a server is
+// started.
 func TestCloneDonor(t *testing.T) {
 	all := map[string]string{"host": "db.team.svc", "port": "3306", "username": "clone-one", "password": "secret\n",
 		"page-size": "16384", "lower-case-table-names": "1"}

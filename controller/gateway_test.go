@@ -85,7 +85,7 @@ func TestGateway(t *testing.T) {
 	if status, err := ask("/v1/objects/x.tar.zst"); err != nil || status != http.StatusUnauthorized {
 		t.Errorf("want that nobody without a token gets anything, got %d, %v", status, err)
 	}
-	// With another CA, a client that trusts only the first one can no longer connect.
+	// After the CA is replaced, a client that trusts only the old CA can no longer connect.
 	state.Signer = nil
 	if state.Signer, err = stores.NextSigner(state); err != nil {
 		t.Fatal(err)

@@ -36,7 +36,7 @@ func (h *half) half() datavolume.Half {
 	return datavolume.Half{Volume: h.Volume, Directory: h.Directory, XR: types.UID(h.XR), Name: h.Name}
 }
 
-// importCommand implements `controller import`. The function composes its flags.
+// importCommand implements `controller import`. The composition function generates the command line.
 type importCommand struct {
 	half
 
@@ -134,8 +134,8 @@ func (c *importServerCommand) run(ctx context.Context, r *agent.Report) error {
 	return m.Complete()
 }
 
-// donor reads the access to the donor from a Secret. It queries the donor for the settings that a server needs to
-// start from a copy of the donor's data.
+// donor reads the donor's account from a Secret. It then queries the donor, the server to clone, for the settings
+// that a server needs to start from a copy of its data.
 func (c *importServerCommand) donor(ctx context.Context) (clone.Donor, error) {
 	values := map[string]string{}
 	for _, name := range []string{"username", "password", "ca.crt"} {
@@ -175,5 +175,5 @@ func (c *importServerCommand) donor(ctx context.Context) (clone.Donor, error) {
 	return d, nil
 }
 
-// donorTime is the timeout of the handshake and of queries to the donor.
+// donorTime is the timeout for the TLS handshake with the server to clone, and for all queries to it.
 const donorTime = 30 * time.Second

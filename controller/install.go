@@ -35,7 +35,7 @@ type versionCommand struct {
 	To string `help:"File to create, such as /tools/version.json." required:"" type:"path"`
 }
 
-// Run reads the version and writes it to the file.
+// Run determines the version of the image's server and writes it to the file.
 func (c *versionCommand) Run(ctx context.Context) error {
 	server, err := serverversion.Ask(ctx)
 	if err != nil {
@@ -48,7 +48,7 @@ func (c *versionCommand) Run(ctx context.Context) error {
 	return replaceFile(c.To, 0o644, bytes.NewReader(append(raw, '\n')))
 }
 
-// replaceFile atomically replaces a file by one with this content.
+// replaceFile atomically writes a file. It overwrites an existing file.
 func replaceFile(path string, mode os.FileMode, content io.Reader) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {

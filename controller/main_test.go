@@ -306,14 +306,15 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestPasswordGrace refuses a grace period that is too short for a client that has just read the Secret.
+// TestPasswordGrace checks that a grace period is refused if it is too short for a client that has just read the
+// Secret.
 func TestPasswordGrace(t *testing.T) {
 	for _, bad := range []string{"0s", "4s", "-1m", "2"} {
 		if code, out := run(t, "start", "--password-grace="+bad); code == 0 || !strings.Contains(out, "password-grace") {
 			t.Errorf("--password-grace=%s ended with %d: %s", bad, code, out)
 		}
 	}
-	// If the program fails only when it connects to a cluster, it has accepted the flag.
+	// The flag is valid if the program starts and fails only when it connects to the cluster.
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	if code, out := run(t, "start", "--password-grace=5s"); code == 0 || strings.Contains(out, "password-grace") {
 		t.Errorf("--password-grace=5s ended with %d: %s", code, out)

@@ -14,9 +14,9 @@ type ownCommand struct {
 	Volume string `help:"Directory where the data volume is mounted." required:"" type:"path"`
 }
 
-// Run changes the owner of everything on the volume to the server's user, and denies access to others. The directory
-// belongs to the node, where other programs run, and an image that a tenant chose writes its contents. Symbolic links
-// are not followed. An interrupted run is repeated.
+// Run makes the server's user the owner of all files on the volume, and denies access to other users. The volume is a
+// directory of the node, on which other programs run. Its contents are untrusted, because the image that writes them
+// is chosen by a tenant. Run therefore does not follow symbolic links. It can be repeated after an interruption.
 func (c *ownCommand) Run() error { return ownFolder(c.Volume, int(agent.ServerUID)) }
 
 func ownFolder(path string, id int) error {
@@ -46,7 +46,8 @@ func ownFolder(path string, id int) error {
 	})
 }
 
-// closeToOthers is called first, so that other users cannot read the files.
+// closeToOthers allows only the owner to access the root of the volume. It is called before the owner of the files
+// changes.
 func closeToOthers(root *os.Root) error {
 	folder, err := root.Open(".")
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A role is a role of controller/deploy or its binding.
+// A role contains the fields of a Role, a ClusterRole or a binding in controller/deploy.
 type role struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -58,7 +58,7 @@ func read(t *testing.T, path string) string {
 	return string(b)
 }
 
-// A right is a rule in a row of docs/reference/rbac.md.
+// A right is a row in a table of docs/reference/rbac.md: a role, the resources that it applies to, and the verbs.
 type right struct {
 	Role, On string
 	Verbs    []string

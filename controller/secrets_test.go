@@ -39,8 +39,8 @@ var (
 	secretBytes = regexp.MustCompile(`(?i)key$`)
 )
 
-// TestSecretsAreRedacted fills every field of these types that may hold a secret, and prints, logs and marshals the
-// values in each way. TestNoSecretIsPrinted finds the types.
+// TestSecretsAreRedacted checks every type that may hold a secret. It sets all fields that contain secrets, and then
+// prints, logs and marshals the value. TestNoSecretIsPrinted checks that no type is missing here.
 func TestSecretsAreRedacted(t *testing.T) {
 	for _, tc := range []struct {
 		given  any
@@ -107,7 +107,8 @@ func TestSecretsAreRedacted(t *testing.T) {
 // marker is 32 bytes long, like a signing key.
 const marker = "Marker-Of-A-Secret-Of-32-Bytes!!"
 
-// hasMarker reports whether a text contains the beginning of the marker, in any format for bytes.
+// hasMarker reports whether a string contains the beginning of the marker: as text, as decimal or hexadecimal bytes,
+// or in Base64.
 func hasMarker(text string) bool {
 	begin := []byte(marker[:6])
 	decimal := strings.Trim(fmt.Sprintf("%d", begin), "[]")
@@ -186,7 +187,7 @@ func isOurs(path string) bool {
 	return strings.HasPrefix(path, module+"controller") || strings.HasPrefix(path, module+"fn")
 }
 
-// harmless contains fields whose names look like those of secrets.
+// harmless contains fields that contain no secret although their names match secretField.
 var harmless = map[string]string{
 	"controller.initializeCommand.Secret":            "the path of a directory",
 	"controller/internal/test/s3memory.Server.Token": "a token for the next page of a list, in a fake of the tests",

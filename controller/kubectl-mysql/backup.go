@@ -27,7 +27,7 @@ type backupCommand struct {
 	Timeout time.Duration `default:"1h"    help:"How long to wait. The backup continues after that."`
 }
 
-// Help returns the text after the flags.
+// Help returns additional text for the output of --help.
 func (*backupCommand) Help() string {
 	return "It creates a Backup in the namespace of the instance: kubectl get backups.crossplane-mysql.io shows all of them."
 }
@@ -129,7 +129,7 @@ type awaitedBackup struct {
 	idleSince time.Time
 }
 
-// look evaluates the Backup and its instance.
+// look returns the progress of the backup, and whether the command can stop waiting for it.
 func (w *awaitedBackup) look(c *instance.Composite) (line string, done bool, err error) {
 	b, err := w.read()
 	switch {
@@ -178,7 +178,7 @@ func obstacles(c *instance.Composite) []Reason {
 	return slices.DeleteFunc(reasons(c.Conditions), func(r Reason) bool { return r.Condition == v1.ConditionLastBackupSucceeded })
 }
 
-// waitsToBegin returns what the start of the backup waits for.
+// waitsToBegin returns the message for a backup that has not started. It contains everything that prevents the start.
 func waitsToBegin(c *instance.Composite) string {
 	text := "Waiting for the backup to start"
 	if u := c.Status.BackupUnderWay(); u != nil {

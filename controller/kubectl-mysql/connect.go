@@ -32,7 +32,7 @@ type connectCommand struct {
 	ForwardOnly bool     `help:"Only forward a port and print it, until Ctrl-C. No client is run."`
 }
 
-// Help returns the text after the flags.
+// Help returns additional text for the output of --help.
 func (*connectCommand) Help() string {
 	return "It logs in as root with the password from the connection Secret. The password does not appear on a " +
 		"command line or in an environment variable. The client accepts only the certificate of this server."
@@ -131,7 +131,7 @@ func (s *session) printPort(port string) error {
 // forwarded matches the line in which kubectl prints the port.
 var forwarded = regexp.MustCompile(`^Forwarding from 127\.0\.0\.1:(\d+) ->`)
 
-// waitDelay is how long kubectl may take to exit.
+// waitDelay is the maximum time to wait for the exit of kubectl.
 const waitDelay = 5 * time.Second
 
 // forward forwards a local port until the context is canceled.

@@ -14,7 +14,7 @@ type doctorCommand struct {
 	SystemNamespace string `default:"crossplane-mysql-system" help:"Namespace of the controller and its lease."`
 }
 
-// Help returns the text after the flags.
+// Help returns additional text for the output of --help.
 func (*doctorCommand) Help() string {
 	return "It needs the right to list claims, composite resources, PersistentVolumes, PersistentVolumeClaims, " +
 		"BackupRecords and BackupStores in the whole cluster. It also reports other kinds that it may not list.\n\nExit " +

@@ -209,7 +209,7 @@ func orEmpty(status string) string {
 	return status
 }
 
-// backupThat returns a Backup with a reason of its condition Complete and a message.
+// backupThat returns a Backup with a message and a condition of type Complete. The condition has the given reason.
 func backupThat(reason, message string) *v1.Backup {
 	b := &v1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "one"}}
 	if reason != "" {
@@ -259,8 +259,8 @@ func TestLookAtBackup(t *testing.T) {
 	}
 }
 
-// TestRestored checks that the new claim has the spec of the other one, except for fields that belong to the other
-// one only.
+// TestRestored checks that the new claim has the spec of the source claim, except for fields that are valid only
+// there.
 func TestRestored(t *testing.T) {
 	source := parse(t, whole).Unstructured
 	before := source.DeepCopy()
@@ -344,7 +344,7 @@ func TestLookAtRestore(t *testing.T) {
 	}
 }
 
-// TestClientOptions checks that no value can end its line.
+// TestClientOptions checks that the values in the option file are quoted, so that none can add another line.
 func TestClientOptions(t *testing.T) {
 	got := clientOptions(map[string][]byte{"username": []byte("root"), "password": []byte("a\"b\\c\n[client]\nx=y"),
 		"database": []byte("orders")}, "4711", "/tmp/ca.crt")
@@ -486,7 +486,7 @@ func TestAwait(t *testing.T) {
 	}
 }
 
-// fakeForward returns a kubectl that prints a text and runs a script.
+// fakeForward replaces kubectl with a shell script that runs the two given commands.
 func fakeForward(says, script string) func(ctx context.Context, _ ...string) *exec.Cmd {
 	return func(ctx context.Context, _ ...string) *exec.Cmd {
 		return exec.CommandContext(ctx, "sh", "-c", says+script)
@@ -597,8 +597,8 @@ func TestForwardOnly(t *testing.T) {
 	}
 }
 
-// TestConnect checks that the client's files are private, and are deleted afterwards. No client runs if the command
-// is stopped before a port is forwarded.
+// TestConnect checks that only the user can read the client's files, and that the files are deleted after the client
+// has exited. No client runs if the command is stopped before a port is forwarded.
 func TestConnect(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)

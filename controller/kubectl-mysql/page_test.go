@@ -95,7 +95,7 @@ func flagTable(c *kong.Node) string {
 	return "| argument or flag | meaning |\n|---|---|\n" + strings.Join(slices.Clip(rows), "")
 }
 
-// cell returns a help text as the text of a table cell.
+// cell converts a help text to Markdown for a table cell.
 func cell(help string) string {
 	text := strings.ReplaceAll(help, "|", `\|`)
 	if strings.Count(text, ". ") == 0 { // A cell with one sentence is a phrase.

@@ -42,7 +42,7 @@ type restoreCommand struct {
 	record string
 }
 
-// Help returns the text after the flags.
+// Help returns additional text for the output of --help.
 func (*restoreCommand) Help() string {
 	return "The new claim has the spec and the password of the other claim, which is not changed. To restore a " +
 		"claim under its own name, apply it again: that restores its newest backup."
@@ -103,7 +103,7 @@ func (c *restoreCommand) claim(ctx context.Context, s *session) (*unstructured.U
 	return c.restored(source, s.namespace), nil
 }
 
-// model returns the template of the new claim: a file, or the other claim.
+// model returns the claim whose spec the new claim gets: the source claim, or the claim in the file if one is given.
 func (c *restoreCommand) model(ctx context.Context, s *session) (*unstructured.Unstructured, error) {
 	if c.Filename == "" {
 		found, err := s.find(ctx, c.From)
@@ -179,7 +179,8 @@ func (c *restoreCommand) restored(source *unstructured.Unstructured, namespace s
 	out.SetGroupVersionKind(source.GroupVersionKind())
 	out.SetNamespace(namespace)
 	out.SetName(c.To)
-	// NestedMap returns a deep copy. The API server refuses an invalid spec.
+	// The error is ignored, because the API server refuses a claim with an invalid spec. The returned map is a deep
+	// copy.
 	spec, _, _ := unstructured.NestedMap(source.Object, "spec")
 	if spec == nil {
 		spec = map[string]any{}
@@ -213,7 +214,8 @@ func (c *restoreCommand) restored(source *unstructured.Unstructured, namespace s
 	return out
 }
 
-// keepImage sets the image of the other instance, because today's default may belong to a different release series.
+// keepImage sets the image of the source instance, because the current default may belong to a different release
+// series.
 func keepImage(spec map[string]any, source *unstructured.Unstructured) {
 	if spec["image"] != nil {
 		return
@@ -249,7 +251,7 @@ func (s *session) print(claim *unstructured.Unstructured) error {
 	return err
 }
 
-// look evaluates the new claim.
+// look returns the progress of the restore, and whether the command can stop waiting for it.
 func (c *restoreCommand) look(made *instance.Composite) (line string, done bool, err error) {
 	if made.GetDeletionTimestamp() != nil {
 		return "", true, plainf("the new claim is being deleted")

@@ -60,7 +60,7 @@ type Taken struct {
 	At   *metav1.Time `json:"at,omitempty"`
 }
 
-// A Reason is the reason of a condition.
+// A Reason contains the reason and the message of a condition.
 type Reason struct {
 	Condition string `json:"condition"`
 	Reason    string `json:"reason"`
@@ -146,7 +146,7 @@ func reasons(all []metav1.Condition) []Reason {
 	return out
 }
 
-// withReasons appends reasons to a text, on one line.
+// withReasons appends reasons and their messages to a line.
 func withReasons(text string, reasons []Reason) string {
 	parts := append(make([]string, 0, 1+len(reasons)), text)
 	for _, r := range reasons {
@@ -155,7 +155,7 @@ func withReasons(text string, reasons []Reason) string {
 	return strings.Join(parts, "; ")
 }
 
-// lines returns the lines of a summary, each with a label and a text.
+// lines returns the lines of a summary, each with a label and a value.
 func (s *Summary) lines(now time.Time) [][2]string {
 	var out [][2]string
 	add := func(name, text string) {

@@ -34,7 +34,7 @@ func made[T client.Object](t *testing.T, file string, target T) T {
 	return target
 }
 
-// backupJob is the golden file that attacks modify.
+// backupJob is the golden file with the Job that the attack tests modify.
 const backupJob = "../lifecycle/testdata/backup-job.yaml"
 
 func job(t *testing.T, file string) *batchv1.Job {

@@ -5,13 +5,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// An attackBy is a change that turns an object of the controller into an attack.
+// An attackBy modifies an object that the controller creates, so that it becomes dangerous. The policies must refuse
+// it.
 type attackBy[T any] struct {
 	reason, message string
 	change          func(T)
 }
 
-// inPod returns a change of a Job's pod, and inContainer a change of its container.
+// inPod applies a change to the pod template of a Job, and inContainer to its first container.
 func inPod(change func(*corev1.PodSpec)) func(*batchv1.Job) {
 	return func(j *batchv1.Job) { change(&j.Spec.Template.Spec) }
 }
@@ -26,7 +27,8 @@ func withVolume(source corev1.VolumeSource) func(*batchv1.Job) {
 	})
 }
 
-// attacksByJob returns attacks that run a program.
+// attacksByJob returns modified backup Jobs. Each would give a stolen controller token access that the controller
+// does not need.
 func attacksByJob() map[string]attackBy[*batchv1.Job] {
 	return map[string]attackBy[*batchv1.Job]{
 		"Token": {"A ServiceAccount of the namespace may do what it may.", "may not have a ServiceAccount token",
@@ -120,7 +122,7 @@ func attacksByJob() map[string]attackBy[*batchv1.Job] {
 	}
 }
 
-// attacksByVolume returns attacks that create a volume.
+// attacksByVolume returns modified volumes. Creating such a volume would give access to other data of the node.
 func attacksByVolume() map[string]attackBy[*corev1.PersistentVolume] {
 	return map[string]attackBy[*corev1.PersistentVolume]{
 		"Root": {"All of the node.", "that has the volume's name", func(v *corev1.PersistentVolume) { v.Spec.HostPath.Path = "/" }},

@@ -12,7 +12,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// These users exist in a cluster that has instances without claims.
+// The following users send requests in the tests of instances without claims.
 const (
 	crossplane = "system:serviceaccount:crossplane-system:crossplane"
 	// tenant may do everything in its namespace.
@@ -59,7 +59,7 @@ func rulesOf(t *testing.T, file, name string) []rbacv1.PolicyRule {
 	return nil
 }
 
-// withoutClaim returns a MySQL of the API without claims, with both finalizers.
+// withoutClaim returns a MySQL of the API without claims. It has the finalizers of Crossplane and of the controller.
 func withoutClaim(image string) *unstructured.Unstructured {
 	u := claim(image)
 	u.SetGroupVersionKind(v1.GroupVersion.WithKind(v1.KindMySQL))
@@ -75,9 +75,9 @@ func in(u *unstructured.Unstructured, value any, path ...string) *unstructured.U
 	return u
 }
 
-// TestProtectedMySQLs checks users who may do everything with the MySQLs of one namespace or of all namespaces. They
-// must not change the status, the controller's finalizers or the references to composed resources. Crossplane and the
-// controller may.
+// TestProtectedMySQLs checks that only Crossplane and the controller can write the status, the controller's
+// finalizers and the references to composed resources. Users cannot, even if RBAC allows them all operations on
+// MySQLs.
 func TestProtectedMySQLs(t *testing.T) {
 	p := inForce(t)
 	old := withoutClaim("mysql:8.4")

@@ -20,7 +20,7 @@ import (
 type Backup struct {
 	Identity
 
-	// Volume is the mount path of the data volume. Directory is the directory in its root that contains the data.
+	// Volume is the mount path of the data volume. Directory is the name of the data directory in the volume's root.
 	Volume, Directory string
 	// Archive is the path of the archive to create. Each archive has its own directory, which is created if it is
 	// missing. With a Remote, Archive is the prefix of the backup's objects.
@@ -38,8 +38,8 @@ type Backup struct {
 	// files are the remains of an interrupted initialization. They are not backed up, because no client could log in
 	// to a server that was restored from them.
 	NeverServed bool
-	// WithoutOutside is true if a user has allowed the backup to omit files outside of the data directory that the
-	// data refers to. Otherwise the backup fails if there are such files.
+	// WithoutOutside is true if a user has accepted a backup without the tables that are stored outside of the data
+	// directory. If it is false, the backup fails if such tables exist.
 	WithoutOutside bool
 	// Announced is the creation time of the BackupRecord. It is zero if the time is unknown.
 	Announced time.Time
@@ -104,8 +104,9 @@ func (b *Backup) runBackup(ctx context.Context, r *agent.Report) error {
 	return b.writeArchive(ctx, r, v, finished)
 }
 
-// finishedManifest returns the manifest of the archive that an earlier run has created, or nil. It returns an error
-// if the archive belongs to a different backup, or if its owner is unknown. Such an archive is never changed.
+// finishedManifest returns the manifest of the archive that an earlier run has created, or nil if there is none. It
+// returns an error if the archive belongs to a different backup or its owner is unknown, because a backup never
+// overwrites a foreign archive.
 func (b *Backup) finishedManifest() (*archiveManifest, error) {
 	_, base, err := splitPath(b.Archive)
 	if err != nil {
@@ -160,8 +161,8 @@ func (m *archiveManifest) writtenArchive() written {
 	return written{Contents: m.Contents, size: m.Size, sum: m.SHA256}
 }
 
-// writeArchive archives the data directory while it holds the locks of a server. No server can start before the data
-// was read.
+// writeArchive archives the data directory. Until all data is read, it holds the file locks that a running server
+// would hold, so that no server can start.
 func (b *Backup) writeArchive(ctx context.Context, r *agent.Report, v *datavolume.Volume,
 	finished *archiveManifest) error {
 	dir, release, err := v.LockFolder(b.Directory)
@@ -184,8 +185,8 @@ func (b *Backup) writeArchive(ctx context.Context, r *agent.Report, v *datavolum
 	if err := b.checkMayReplace(finished, outline); err != nil {
 		return err
 	}
-	// The archive is replaced if the data has changed since. A damaged archive is also replaced, because the data
-	// still exists.
+	// If an earlier run has finished the archive and the data is unchanged, the archive is only verified again. A
+	// damaged archive is replaced, because the data still exists.
 	if finished != nil && finished.Tree == outline.Tree {
 		err := b.proveAgain(ctx, r, finished)
 		if err == nil || agent.CodeOf(err) != agent.ExitDamaged && agent.CodeOf(err) != agent.ExitMissing {

@@ -172,7 +172,7 @@ func TestRerun(t *testing.T) {
 	}
 }
 
-// TestHalves checks that the next run removes the incomplete archive of a killed run, whatever directory it is in. It
+// TestHalves checks that a backup removes the incomplete archive of a killed run from any directory of the volume. It
 // must not remove an archive that another run is still writing.
 func TestHalves(t *testing.T) {
 	p := newPlace(t)
@@ -273,8 +273,8 @@ func TestNothingToLose(t *testing.T) {
 	}
 }
 
-// TestAnothersData checks a data directory whose marker contains a different instance. It must not be archived,
-// treated as a finished restore, or used by a server. A directory without a marker is accepted.
+// TestAnothersData checks that data is not used if its marker names a different instance. Such data must not be
+// archived, treated as a finished restore, or used by a server. Data without a marker is accepted.
 func TestAnothersData(t *testing.T) {
 	for name, tc := range map[string]struct {
 		marker string

@@ -14,7 +14,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/datavolume"
 )
 
-// instead replaces a file by something else, and moves the file to moved.
+// instead contains functions that create a link, a pipe, a directory or a device at the path of a file. The test has
+// moved the original file to moved.
 var instead = map[string]func(tb testing.TB, path, moved string){
 	"Link":     func(tb testing.TB, path, moved string) { tb.Helper(); must(tb, os.Symlink(moved, path)) },
 	"DeadLink": func(tb testing.TB, path, _ string) { tb.Helper(); must(tb, os.Symlink("nowhere", path)) },

@@ -80,7 +80,8 @@ func TestRestoreCrash(t *testing.T) {
 			if got := len(names(t, filepath.Join(r.Volume, v1.DataDirectory))); (got > 0) != (step == datavolume.StepRenamed) {
 				t.Errorf("after the crash the data directory has %d entries", got)
 			}
-			// If the claim is deleted now, its backup must detect that no server has ever started.
+			// If a user deletes the claim after this crash, the final backup must detect that no server has ever
+			// started.
 			b := place{data: r.Volume, backup: t.TempDir()}.newBackup()
 			if report, err := b.Run(t.Context()); err != nil || report.Empty != (step != datavolume.StepRenamed) {
 				t.Errorf("a backup after the crash: %+v, %v", report, err)

@@ -17,7 +17,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/exit"
 )
 
-// Limits on names. Linux has the same limit for the length of a single name.
+// The following constants limit the names and links in an archive. maxNameBytes is the limit of Linux.
 const (
 	maxNameBytes = 255
 	maxPathBytes = 2048
@@ -193,8 +193,8 @@ func (e *entry) listingLine(sum uint32) string {
 		e.link, attrs)
 }
 
-// outlineLine returns the entry's line in the outline. For a file, it contains the size and the time, which change
-// when a server writes to the file.
+// outlineLine returns the line for the entry in the outline, which detects changed data without reading it. For a
+// file, the line contains the size and the modification time.
 func (e *entry) outlineLine() string {
 	if !e.mode.IsRegular() {
 		return fmt.Sprintf("%s %q %q\n", e.mode.Type(), e.name, e.link)

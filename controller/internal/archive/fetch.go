@@ -14,7 +14,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/exit"
 )
 
-// A Fetch downloads a dump from a store to the directory from which a container of the server's image loads it.
+// A Fetch downloads a dump from a store to the data volume. Another container, with the server's image, then loads
+// the dump.
 type Fetch struct {
 	datavolume.Half
 

@@ -106,7 +106,8 @@ func must(tb testing.TB, err error) {
 	}
 }
 
-// socket creates a socket in the data directory. It creates the socket at a short path and moves it.
+// socket creates a socket in the data directory. The kernel limits the length of a socket's path, so the socket is
+// created in a short directory and moved.
 func (p place) socket(tb testing.TB, name string) {
 	tb.Helper()
 	short, err := os.MkdirTemp("", "s") //nolint:usetesting // A socket's path is at most 107 bytes.
@@ -118,7 +119,8 @@ func (p place) socket(tb testing.TB, name string) {
 	must(tb, os.Rename(filepath.Join(short, "s"), filepath.Join(p.data, v1.DataDirectory, name)))
 }
 
-// snapshot returns a line for each entry that a copy must contain.
+// snapshot describes the tree of a data directory, with one line per entry, so that a copy can be compared with it.
+// It omits the files that copies omit.
 func snapshot(tb testing.TB, dir string) string {
 	tb.Helper()
 	root, err := os.OpenRoot(dir)
@@ -155,7 +157,7 @@ func restorable(tb testing.TB, dir string) string {
 	return out.String()
 }
 
-// names returns the names in a directory.
+// names returns the names of the entries in a directory.
 func names(tb testing.TB, dir string) []string {
 	tb.Helper()
 	entries, err := os.ReadDir(dir)

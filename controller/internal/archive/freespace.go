@@ -12,8 +12,8 @@ import (
 
 const mebi = 1 << 20
 
-// slackBytes is the space that stays free on a volume. entryBytes is the space that an entry needs in addition to its
-// content.
+// slackBytes is the space in bytes that must remain free on a volume. entryBytes is the estimated space for an
+// entry's metadata.
 const (
 	slackBytes = 4 << 20
 	entryBytes = 4096

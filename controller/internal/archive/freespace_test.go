@@ -79,8 +79,8 @@ func TestRestoreFull(t *testing.T) {
 	}
 }
 
-// TestRestoreFillsUp uses a manifest that states less data than the archive contains, so that the check of the free
-// space passes.
+// TestRestoreFillsUp checks a manifest that states less data than the archive contains. The check of the free space
+// passes, but the restore must stop and leave no files.
 func TestRestoreFillsUp(t *testing.T) {
 	p := place{data: filepath.Join(t.TempDir(), "v"), backup: t.TempDir()}
 	for _, name := range []string{"a", "b", "c"} {

@@ -333,8 +333,7 @@ func TestNewerFormat(t *testing.T) {
 	}
 }
 
-// TestBackupPVLinks replaces files on the backup volume by links and pipes. The restore must not read through them or
-// wait for them.
+// TestBackupPVLinks checks that a restore refuses an archive or a manifest that is a symbolic link.
 func TestBackupPVLinks(t *testing.T) {
 	r, around := crafted{headers: []tar.Header{folder("./")}}.restore(t)
 	manifest := filepath.Join(filepath.Dir(r.Archive), ManifestName)
@@ -384,8 +383,8 @@ func TestDamage(t *testing.T) {
 	must(t, err)
 }
 
-// TestTooManyFolders checks that the verification refuses an archive that is too large to be unpacked. It has the
-// same limit as the restore.
+// TestTooManyFolders checks that a backup's verification refuses an archive with too many directories to be restored.
+// Verification and restore must have the same limit.
 func TestTooManyFolders(t *testing.T) {
 	folder := &entry{name: "shop", mode: os.ModeDir | 0o700}
 	d := &drain{folders: maxFolders - 1}

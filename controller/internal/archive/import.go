@@ -84,7 +84,7 @@ func (i *Import) runImport(ctx context.Context, r *agent.Report) error {
 	return i.removeImportFolder(v)
 }
 
-// removeImportFolder removes the directory of an import next to the data.
+// removeImportFolder removes the temporary directory of the import.
 func (i *Import) removeImportFolder(v *datavolume.Volume) error {
 	return v.RemoveAll(agent.ImportFolder)
 }
@@ -108,7 +108,8 @@ func (i *Import) takeMade(r *agent.Report, v *datavolume.Volume, target version.
 	return nil
 }
 
-// copyData copies the data of a stopped server, under the locks that the server would take.
+// copyData copies the data of a stopped server. During the copy, it holds the file locks that a running server would
+// hold, so that no server can start on the data.
 func (i *Import) copyData(ctx context.Context, r *agent.Report, v *datavolume.Volume, target version.Version) error {
 	dir, err := i.openSource()
 	if err != nil {
@@ -180,8 +181,9 @@ func checkDataDirectory(dir *os.Root) error {
 	return nil
 }
 
-// checkVersions checks the versions against the supported upgrades. If the version of the data is unknown, and the
-// data is complete, it may be of the target's release series. The server then checks the version itself.
+// checkVersions returns an error if the target version cannot use the data. Only MySQL 8.4 and newer store their
+// version in the data directory. Data of an unknown version is accepted if it has the data dictionary of MySQL 8.0
+// and was stopped cleanly. The server checks the version when it starts.
 func (i *Import) checkVersions(dir *os.Root, r *agent.Report, stopped datadir.Shutdown, target version.Version) error {
 	if err := checkVersions(r.Version, true, target); r.Version != "" && err != nil {
 		return err
@@ -211,7 +213,7 @@ func (i *Import) checkVersions(dir *os.Root, r *agent.Report, stopped datadir.Sh
 	return checkVersions("8.0.0", true, target) // Only MySQL 8.4 and newer store the version.
 }
 
-// copyInto copies the data to the import directory, which no server uses yet.
+// copyInto copies the data to a temporary directory. A later rename makes it the data directory of the server.
 func (i *Import) copyInto(ctx context.Context, v *datavolume.Volume, t foreignTree, contents Contents) error {
 	if err := v.MkdirAll(datavolume.ImportedHalf, 0o700); err != nil {
 		return err
@@ -244,7 +246,7 @@ func (i *Import) printLinef(format string, args ...any) {
 	fmt.Fprintf(i.Output, format+"\n", args...) //nolint:errcheck // A lost line is no reason to fail.
 }
 
-// explainForeign adds the required file owner to a permission error about the files to import.
+// explainForeign adds advice to a permission error: the files to import must belong to the user that reads them.
 func explainForeign(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return exit.With(agent.ExitFailed,
@@ -272,8 +274,8 @@ func (t foreignTree) walk(ctx context.Context, visit func(*entry) error) error {
 	return t.visitFolder(ctx, ".", t.statForeign, visit)
 }
 
-// statForeign returns the entry of a name, or nil for files that belong to the old server or to the file system.
-// All entries get the owner of the new server.
+// statForeign returns the entry for a path, or nil if the file is not imported because it belongs to the old server
+// or to the file system. All entries get the owner of the new server.
 func (t foreignTree) statForeign(name string) (*entry, error) {
 	if name == serverID || name == persistedOptions || name == datavolume.LostAndFound {
 		return nil, nil //nolint:nilnil // Neither an entry nor an error.
@@ -289,7 +291,7 @@ func (t foreignTree) statForeign(name string) (*entry, error) {
 			"%q in the directory to import is a symbolic link to %.200q. Data outside of the directory would be "+
 				"missing: move it into the directory first", e.name, e.link)
 	}
-	// The directory "." may be the root of the volume, and all users may have write access to it.
+	// The directory "." may be the root of a volume, to which all users can write. It therefore gets a stricter mode.
 	if e.uid, e.gid = int(agent.ServerUID), int(agent.ServerUID); name == "." {
 		e.mode = fs.ModeDir | 0o750
 	}

@@ -18,8 +18,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/datavolume"
 )
 
-// foreign makes the data look like the data of a foreign server. It removes the entry that no server creates, and
-// writes files that contain a version. It adds lost+found, because the data is at the root of its volume.
+// foreign makes the data directory look as if another server had created it. It removes a symbolic link, which an
+// import refuses, and adds a version file and persisted variables. It also adds lost+found, which exists in the root
+// of a volume.
 func (p place) foreign(tb testing.TB) string {
 	tb.Helper()
 	dir := filepath.Join(p.data, v1.DataDirectory)
@@ -87,7 +88,7 @@ func TestImport(t *testing.T) {
 		t.Errorf("the data directory is %v, %v", info.Mode(), err)
 	}
 
-	// A repeated Job must not change files that the server has written since.
+	// A repeated Job must not change files that the server has written after the import.
 	must(t, os.WriteFile(filepath.Join(target, "new"), nil, 0o600))
 	must(t, os.MkdirAll(i.Folder(), 0o700)) // A container of a later pod leaves this directory.
 	report, err = i.Run(t.Context())
@@ -99,7 +100,7 @@ func TestImport(t *testing.T) {
 		t.Error("what was left is still there")
 	}
 
-	// An initialization must detect that the data is imported and that its password is unknown.
+	// After an import, the initialization must know that the data is imported and that root's password is unknown.
 	initial, err := datavolume.OpenInitial(i.Volume, v1.DataDirectory, "uid-2")
 	must(t, err)
 	defer initial.Close()

@@ -19,7 +19,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 )
 
-// A role is the task of a second process of this test. That process takes the part of the real program.
+// A role tells a second process of the test binary what to do. That process simulates the agent or a server.
 type role struct {
 	Backup  *Backup  `json:"backup,omitempty"`
 	Restore *Restore `json:"restore,omitempty"`

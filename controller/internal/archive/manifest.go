@@ -69,7 +69,7 @@ type archiveManifest struct {
 	FinishedAt time.Time `json:"finishedAt"`
 }
 
-// Contents are the totals and checksums of a listing.
+// Contents summarizes the entries of an archive with totals and checksums.
 type Contents struct {
 	// Entries is the number of files, directories and links. DataBytes is the total size of the files, and
 	// LargestFile the size of the largest one.

@@ -48,7 +48,7 @@ func (s *server) backup(t *testing.T) (place, *Backup) {
 	return p, b
 }
 
-// moved returns a server on a new volume to which a backup was restored.
+// moved restores the backup to a new volume, and returns a server that runs on this volume.
 func (s *server) moved(t *testing.T, p place, report agent.Report) *server {
 	t.Helper()
 	r := p.newRestore(t)
@@ -86,7 +86,8 @@ func TestRealServer(t *testing.T) {
 	}
 }
 
-// TestRealKill checks that no acknowledged row is lost.
+// TestRealKill checks that a backup of a killed server contains every row whose insertion the server had
+// acknowledged.
 func TestRealKill(t *testing.T) {
 	s := newServer(t)
 	s.initialise(t)

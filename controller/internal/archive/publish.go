@@ -79,8 +79,8 @@ func makeRoom(path, half string) error {
 	return errors.Join(removeCopyIn(volume), removeHalves(volume, half))
 }
 
-// removeHalves removes incomplete archives from all directories of a backup volume. Their runs were killed, and may
-// not be repeated.
+// removeHalves removes incomplete archives from all directories of a backup volume. Killed runs have left them, and
+// there may be no later run for the same directory.
 func removeHalves(volume *os.Root, name string) error {
 	folders, err := fs.ReadDir(volume.FS(), ".")
 	if err != nil {
@@ -114,7 +114,8 @@ func removeHalfIn(volume *os.Root, folder, name string) error {
 // removeStale removes a file of an earlier run, unless that run is still in progress.
 func removeStale(root *os.Root, name string) error {
 	f, err := root.OpenFile(name, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	// The file does not exist, or it was not created by a backup. It may be a dangling link or an unreadable file.
+	// If the file exists but cannot be opened, no backup has created it. It may be a symbolic link or an unreadable
+	// file, and is removed.
 	if err != nil {
 		if err := root.Remove(name); !errors.Is(err, fs.ErrNotExist) {
 			return err

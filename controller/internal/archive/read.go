@@ -69,8 +69,8 @@ type reader struct {
 
 func (r *reader) readEntries() error {
 	for {
-		// tar.Reader is used only for headers, and a new one for each, so that it does not read ahead. The content is
-		// read from the chunks without a copy.
+		// A tar.Reader may read ahead. It is used only to parse a header, and a new one is created for each header.
+		// The content is read directly from the decompressed chunks, which avoids a copy.
 		h, err := tar.NewReader(r).Next()
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -111,9 +111,8 @@ func (r *reader) checkBounds(e *entry) error {
 	return nil
 }
 
-// enterFolder leaves directories until the parent of the entry is the innermost one. It returns an error if the
-// parent is none of the current directories, so that nothing is unpacked through a link. writeTar writes each
-// directory before its contents.
+// enterFolder checks that the entry belongs to the directory that was unpacked last, or to its parents. Archives
+// contain each directory before its contents. The check ensures that nothing is unpacked through a symbolic link.
 func (r *reader) enterFolder(e *entry) error {
 	for e.name != "." && r.folders[len(r.folders)-1] != path.Dir(e.name) {
 		r.folders = r.folders[:len(r.folders)-1]

@@ -38,7 +38,7 @@ type Remote struct {
 	Manifest []byte
 }
 
-// A Job gets these files in the same directory as the gateway's files.
+// A Job's Secret contains these keys in addition to the gateway's URL, CA and token.
 const (
 	// RecipientsFile contains the recipients that archives are encrypted for, one per line. It is empty or missing if
 	// archives are not encrypted.

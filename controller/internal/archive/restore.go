@@ -24,7 +24,7 @@ type Restore struct {
 	Archive, SHA256 string
 	// Remote is the store that contains the archive, or nil for a file.
 	Remote *Remote
-	// Volume is the mount path of the data volume. Directory is the directory in its root for the data.
+	// Volume is the mount path of the data volume. Directory is the name of the data directory in the volume's root.
 	Volume, Directory string
 	// XR is the UID of the composite resource that owns the restored data.
 	XR types.UID
@@ -37,7 +37,8 @@ type Restore struct {
 	// Output receives the progress lines.
 	Output io.Writer
 
-	// inside replaces Volume if the volume cannot be opened by its path.
+	// inside is an open directory that is used instead of Volume. A restore test sets it to the directory for its
+	// copy.
 	inside *os.Root
 	// hook is called after each step, with the step's name. Tests simulate a crash in it.
 	hook stepHook

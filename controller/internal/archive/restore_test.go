@@ -76,7 +76,7 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 }
 
-// occupy writes a file to the data directory. If this fails, the test fails as well.
+// occupy creates a file in the data directory, so that the directory is not empty.
 func occupy(r *Restore, name string) {
 	_ = os.Mkdir(filepath.Join(r.Volume, v1.DataDirectory), 0o700)
 	_ = os.WriteFile(filepath.Join(r.Volume, v1.DataDirectory, name), nil, 0o600)
@@ -94,7 +94,7 @@ func TestMissingManifest(t *testing.T) {
 	}
 }
 
-// TestSecondRestore starts a restore of the same archive while the first one runs.
+// TestSecondRestore checks that a restore fails while another process restores the same archive to the same volume.
 func TestSecondRestore(t *testing.T) {
 	p := newPlace(t)
 	_, err := p.newBackup().Run(t.Context())

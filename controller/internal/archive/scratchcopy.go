@@ -13,8 +13,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/exit"
 )
 
-// copyMark is the first file that is created in the directory of a copy, and the first that is removed. If it is
-// missing, another process is removing the copy. A backup does this if it needs the space.
+// copyMark is the name of an empty file in the directory of a restore test's copy. It is created first and removed
+// first. If the file is missing, another process is deleting the copy, for example a backup that needs the space.
 const copyMark = ".copy"
 
 // serverBytes is the space that a server needs to start, in addition to the copy. It is used for temporary
@@ -60,8 +60,8 @@ func (u *Unpack) runUnpack(ctx context.Context, r *agent.Report) error {
 	return nil
 }
 
-// removeHalf removes an incomplete copy. If another process is already removing the copy, it returns that as the
-// cause of the failure. The remaining files may belong to the other process.
+// removeHalf removes an incomplete copy and returns the cause of the failure. If another process is already deleting
+// the copy, removeHalf removes nothing and returns an ExitBusy error.
 func (u *Unpack) removeHalf(volume, folder *os.Root, cause error) error {
 	if !hasCopyMark(folder) {
 		return exit.With(agent.ExitBusy, "the copy was deleted while it was being written, because a backup needs the "+
@@ -86,8 +86,8 @@ func (u *Unpack) checkSpace(ctx context.Context, volume *os.Root) error {
 	return roomForCopy(m.Contents, free, total)
 }
 
-// roomForCopy returns an error if a copy of these contents and its server do not fit into the available space. At
-// least sparedPart of the total must remain free.
+// roomForCopy returns an error if the free space is too small for a copy of the data and for the server that tests
+// it. After that, at least a tenth of the file system (sparedPart) must remain free.
 func roomForCopy(c Contents, free, total int64) error {
 	need, spare := c.DataBytes+c.Entries*entryBytes+slackBytes+serverBytes, total/sparedPart
 	if need+spare <= free {

@@ -138,7 +138,8 @@ func TestRoomForCopy(t *testing.T) {
 	}
 }
 
-// leftover creates remains at the path of a copy. precious is a directory outside of the volume with one file.
+// leftover contains functions that create the remains of an earlier copy. The directory precious is outside of the
+// volume, and the test checks that its file still exists at the end.
 var leftover = map[string]func(tb testing.TB, path, precious string){
 	"Nothing": func(testing.TB, string, string) {},
 	"Copy": func(tb testing.TB, path, _ string) {

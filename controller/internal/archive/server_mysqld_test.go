@@ -102,7 +102,7 @@ func (s *server) stop(t *testing.T) {
 	s.process = nil
 }
 
-// kill sends SIGKILL, which the kubelet sends after the grace period.
+// kill sends SIGKILL, as the kubelet does after the termination grace period.
 func (s *server) kill(t *testing.T) {
 	t.Helper()
 	_ = s.process.Process.Kill()

@@ -56,8 +56,8 @@ func newStoreSpeed(t *testing.T) *storeSpeed {
 	return s
 }
 
-// TestSpeedStore measures an encrypted and verified backup to a store, and the usual tools with the same store and
-// the same data. The usual tools encrypt and upload with the same libraries, in the process of the test.
+// TestSpeedStore measures an encrypted and verified backup to a store. It compares the backup with tar and mysqldump,
+// which use the same data, store, encryption and upload libraries in the test's process.
 func TestSpeedStore(t *testing.T) {
 	s := newStoreSpeed(t)
 	s.backup.name = "backup to a store, encrypted, proved"
@@ -85,8 +85,8 @@ func TestSpeedStore(t *testing.T) {
 	}
 }
 
-// TestMemoryOfStore backs up and restores an instance of 20 GiB, mostly holes. It prints the maximum memory of the
-// agent and of the gateway.
+// TestMemoryOfStore backs up and restores a data directory of 20 GiB, most of which is a sparse file. It prints the
+// maximum memory of the agent and of the gateway.
 func TestMemoryOfStore(t *testing.T) {
 	s := newStoreSpeed(t)
 	s.initialise(t)

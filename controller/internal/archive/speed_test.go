@@ -21,17 +21,17 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// speedRounds is how often each method is measured. The median is reported.
+// speedRounds is the number of measurements per method. The median is reported.
 const speedRounds = 3
 
-// firstQuery is a query that reads a table and its pages.
+// firstQuery shows that a restored or loaded server can read a table.
 const firstQuery = "select count(*) from shop.orders where id < 1000"
 
-// A way is a measured method to copy or restore the data.
+// A way contains the measurements of one backup or restore method, for example tar with zstd.
 type way struct {
 	name    string
 	seconds []float64
-	// bytes is the number of bytes that it wrote. resident is its maximum memory.
+	// bytes is the size of the method's output, and resident its maximum memory, both in bytes.
 	bytes, resident int64
 }
 
@@ -54,8 +54,8 @@ type speedTest struct {
 	restore, load                      way
 }
 
-// TestSpeed measures the agent as a process, and the usual tools with the same data. It asserts nothing, because
-// the load of the machine affects all results.
+// TestSpeed measures the agent, which runs as a process, and compares it with tar and mysqldump on the same data. It
+// asserts nothing, because the load of the machine affects all results.
 func TestSpeed(t *testing.T) {
 	s := newSpeedTest(t)
 	s.backup.name = "backup, written to disk, proved"
@@ -105,8 +105,8 @@ func (s *speedTest) round() {
 	s.loaded()
 }
 
-// cold drops the files from the page cache. After a server has just stopped, they are not there either, because it
-// bypasses the page cache.
+// cold drops the data files from the page cache, so that each method reads from disk. This is also the state after a
+// server has stopped, because MySQL bypasses the page cache.
 func (s *speedTest) cold() {
 	must(s.T, filepath.WalkDir(s.volume, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
@@ -134,7 +134,7 @@ func (s *speedTest) tarCommand() *exec.Cmd {
 		".")
 }
 
-// measure measures a pipe that writes a new file.
+// measure runs commands as a shell pipeline whose output is written to a new file. It records the time and the size.
 func (s *speedTest) measure(w *way, suffix string, commands ...*exec.Cmd) {
 	f, err := os.Create(s.file(suffix))
 	must(s.T, err)
@@ -168,7 +168,7 @@ func (s *speedTest) pipe(out io.Writer, commands ...*exec.Cmd) {
 	}
 }
 
-// proved measures tar and zstd when they do the same as a backup: the archive is on disk and was read back.
+// proved measures tar and zstd with the same guarantees as a backup: the archive is synced to disk and read back.
 func (s *speedTest) proved() {
 	start := time.Now()
 	f, err := os.Create(s.file("tar.zst"))

@@ -8,8 +8,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/datavolume"
 )
 
-// TestNoteStart checks that the version of the last started server is read back, and that other content of its file
-// is ignored.
+// TestNoteStart checks that the version of the last started server can be stored and read. Invalid content of the
+// file is ignored.
 func TestNoteStart(t *testing.T) {
 	volume := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(volume, "data", "shop"), 0o700); err != nil {

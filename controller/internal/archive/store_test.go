@@ -25,7 +25,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/test/storetest"
 )
 
-// A remotePlace is a place whose backups are in a store.
+// A remotePlace is a data volume whose backups are written to a store.
 type remotePlace struct {
 	place
 	*gatewaytest.Gateway
@@ -279,7 +279,7 @@ func TestRealStoreFaults(t *testing.T) {
 	for _, step := range []string{stepBegun, stepWritten, stepSynced, stepProven} {
 		b := p.newBackup(t, recipient)
 		func() {
-			// A killed process leaves the same state, except for an upload, which is aborted here.
+			// A panic simulates a killed process. Unlike a real kill, it aborts the current upload.
 			defer func() {
 				if reason := recover(); reason != step {
 					t.Errorf("it did not end at %s: %v", step, reason)

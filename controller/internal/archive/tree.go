@@ -57,7 +57,7 @@ func (t tree) visitFolder(ctx context.Context, name string, lookUp func(name str
 	return nil
 }
 
-// statEntry returns the entry of a name, or nil if the archive omits it.
+// statEntry returns the entry for a path, or nil if an archive does not contain that file.
 func (t tree) statEntry(name string) (*entry, error) {
 	info, err := t.Lstat(name)
 	if err != nil {
@@ -143,8 +143,8 @@ func fromInfo(name string, info fs.FileInfo) (*entry, error) {
 	return e, nil
 }
 
-// openEntry opens a file of the tree for reading, under the server's own lock if it has one. It returns an error if
-// the file has changed since it was listed.
+// openEntry opens a file of the tree for reading. It locks a file that a running server would lock. It returns an
+// error if the file has changed since it was listed.
 func (t tree) openEntry(e *entry) (f *os.File, err error) {
 	if datadir.Locked(e.name) {
 		f, err = t.openLocked(e.name)

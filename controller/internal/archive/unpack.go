@@ -19,7 +19,7 @@ import (
 // written.
 const maxFolders = 200_000
 
-// syncers is how many files are flushed to disk concurrently while another one is being unpacked.
+// syncers is the maximum number of files that are flushed to disk in the background.
 const syncers = 8
 
 // An unpacker writes entries to an empty directory, and never writes outside of it.

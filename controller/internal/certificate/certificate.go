@@ -39,7 +39,7 @@ type Names struct {
 	IPs []net.IP
 }
 
-// All returns all names as text.
+// All returns all names as strings.
 func (n Names) All() []string {
 	out := slices.Clone(n.DNS)
 	for _, ip := range n.IPs {

@@ -18,10 +18,11 @@ const Tolerance = 5 * time.Minute
 // slowAnswer is the maximum duration of a request. If a response takes longer, its time is too old to be used.
 const slowAnswer = 30 * time.Second
 
-// A Skew is the time by which the clock of this process is ahead of the API server's clock. It is negative if behind.
+// A Skew is the difference between the clock of this process and the API server's clock. Ahead is positive if this
+// process is ahead, and negative if it is behind.
 type Skew struct {
 	Ahead time.Duration
-	// Unknown is true if the API server has not reported its time.
+	// Unknown is true if no response of the API server contained a time.
 	Unknown bool
 }
 

@@ -46,7 +46,8 @@ func TestWatch(t *testing.T) {
 	const month = 31 * 24 * time.Hour
 	for name, tc := range map[string]struct {
 		reason string
-		// server is how far the API server's clock is ahead. step is a later change of the wall clock.
+		// server is the time by which the API server's clock is ahead. step is a later change of this machine's wall
+		// clock.
 		server, step time.Duration
 		date         string
 		trusted      bool

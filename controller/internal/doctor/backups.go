@@ -60,8 +60,8 @@ func (x *instanceCheck) examineRecords() []Finding {
 	return out
 }
 
-// missingRecords reports archives whose BackupRecord is missing. The newest of them prevents a claim with this name
-// from starting.
+// missingRecords reports archives whose BackupRecord is missing. If the newest backup lacks its BackupRecord, the
+// controller starts no server for a claim with this name. The advice is then to restore the backup or to ignore it.
 func (x *instanceCheck) missingRecords() []Finding {
 	if slices.Contains(x.Absent, v1.KindBackupRecord) {
 		return nil

@@ -3,11 +3,11 @@ package doctor
 import "time"
 
 const (
-	// shortDelay is how long a step may take that usually takes seconds.
+	// shortDelay is the maximum duration of a step that usually takes seconds.
 	shortDelay = time.Minute
-	// long is how long a step may take that usually takes minutes.
+	// long is the maximum duration of a step that usually takes minutes.
 	long = 10 * time.Minute
-	// endless is how long a backup may run, even if it has much data.
+	// endless is the maximum duration of a backup, even of a large instance.
 	endless = 24 * time.Hour
 )
 

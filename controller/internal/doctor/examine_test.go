@@ -152,7 +152,7 @@ func dying(c *Cluster, step string) {
 		Message: "Volume is gone: bring it back"}
 }
 
-// ephemeral replaces the instance by a Database without storage.
+// ephemeral replaces the instance with a Database that has no volume.
 func ephemeral(c *Cluster) {
 	gone(c)
 	c.Volumes, c.Records = nil, nil
@@ -836,7 +836,7 @@ func TestNamespaced(t *testing.T) {
 	}
 }
 
-// contains reports whether a text contains all parts in this order.
+// contains reports whether a string contains all parts, which are separated by "…", in this order.
 func contains(text, parts string) bool {
 	for part := range strings.SplitSeq(parts, "…") {
 		_, rest, found := strings.Cut(text, strings.TrimSpace(part))

@@ -32,8 +32,8 @@ type subject struct {
 	key   instance.Key
 	claim *instance.Composite
 	xrs   []*instance.Composite
-	// holders are the volumes, and then the PVCs, that have the finalizer and refer to an XR. dataPVs are the volumes
-	// among them.
+	// holders are the volumes and then the PVCs that have the product's finalizer and an annotation with the UID of
+	// an XR. dataPVs are the volumes in this list.
 	holders []client.Object
 	dataPVs []*corev1.PersistentVolume
 	// backupPVs are the backup volumes.
@@ -129,7 +129,7 @@ func keyOf(o client.Object) (instance.Key, bool) {
 	return instance.Key{}, false
 }
 
-// stateOfXR returns the state of an instance, with everything that findings depend on.
+// stateOfXR returns the state from which the findings about an existing instance are derived.
 func (x *index) stateOfXR(p *subject, xr *instance.Composite) *instance.State {
 	s := x.stateOfLife(p, xr.GetUID())
 	s.XR = xr
@@ -197,7 +197,8 @@ func (x *index) unfinishedRecord(r *v1.BackupRecord) Finding {
 	return f
 }
 
-// askController returns the advice to find out why the controller does not do its work.
+// askController returns the advice to read the controller's log. It is used if the controller has not done its work
+// in time.
 func (x *index) askController(does string) string {
 	return fmt.Sprintf("the controller normally %s within seconds; find out why it does not: kubectl logs "+
 		"--namespace %s deployment/crossplane-mysql", does, x.SystemNamespace)

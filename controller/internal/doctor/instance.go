@@ -77,7 +77,8 @@ func deletionText(c *instance.Composite) string {
 	return "deleting"
 }
 
-// examineClaim checks a claim without a composite resource. The next step of the instance determines the finding.
+// examineClaim reports a claim without a composite resource. If the claim is being deleted, the finding depends on
+// the step that the controller has to perform next.
 func (x *instanceCheck) examineClaim() []Finding {
 	c := x.claim
 	if c == nil || len(x.xrs) > 0 || !x.isOlder(c.GetCreationTimestamp(), shortDelay) {

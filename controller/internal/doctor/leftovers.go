@@ -70,7 +70,7 @@ func (x *index) isUsed(volume string) bool {
 	return false
 }
 
-// isAlive reports whether the instance or its data still exists. Its Jobs are needed in this case.
+// isAlive reports whether an instance or its data still exists. In both cases, its Jobs may still be needed.
 func (x *index) isAlive(uid types.UID) bool { return x.living[uid] || x.orphaned[uid] }
 
 // adoptCommand returns a command that lists the backups on the backup volume of an instance. The command changes

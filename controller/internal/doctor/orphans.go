@@ -35,8 +35,8 @@ func (x *instanceCheck) examineOrphans() []Finding {
 	return out
 }
 
-// explainRescue explains how the data of a deleted instance is recovered from volumes and PVCs. Before the backup has
-// a BackupRecord, the next step of the instance determines the finding.
+// explainRescue explains how the controller recovers the data of an instance whose composite resource was deleted.
+// holders are the volumes and PVCs with that data.
 func (x *instanceCheck) explainRescue(uid types.UID, holders []client.Object) Finding {
 	s := x.stateOfLife(x.subject, uid)
 	s.Orphan = new(instance.IdentityOfHolders(s.Life, holders, x.Now))
@@ -62,8 +62,8 @@ func (x *instanceCheck) explainRescue(uid types.UID, holders []client.Object) Fi
 	}
 }
 
-// explainUnannounced returns the finding for data whose backup has no BackupRecord yet. It depends on the next step
-// of the instance.
+// explainUnannounced returns the finding for data of a deleted instance if its backup has no BackupRecord yet. The
+// finding depends on the step that the controller has to perform next.
 func (x *instanceCheck) explainUnannounced(name string, uid types.UID, next steps.Step) Finding {
 	if next.Action == steps.CreateBackup {
 		return wrongFinding(x.askController("starts a backup of it"),

@@ -7,7 +7,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// A Severity is the severity of a finding.
+// A Severity tells whether a finding requires an action.
 type Severity string
 
 // The severities are sorted from mildest to worst. A note requires no action.
@@ -118,7 +118,7 @@ func wrongFinding(advice, text string, args ...any) Finding {
 	return Finding{Severity: Wrong, Text: fmt.Sprintf(text, args...), Advice: advice}
 }
 
-// nameOf returns the kind, the namespace and the name of an object as text.
+// nameOf returns the kind, namespace and name of an object in one string.
 func nameOf(c *instance.Composite) string {
 	if c.GetNamespace() == "" {
 		return c.GetKind() + " " + c.GetName()

@@ -68,7 +68,7 @@ func (x *xrCheck) skippedBackup() []Finding {
 			"deletionPolicy is Discard: a deletion takes no backup and loses the data")}
 	case x.DeletionIntent().Skips():
 		off := fmt.Sprintf("kubectl annotate %s %s-", x.XR.InKubectl(), v1.AnnotationSkipBackup)
-		// Otherwise Crossplane would copy the annotation to the XR again.
+		// If the claim has the annotation too, Crossplane would copy it to the XR again. The command removes both.
 		if c := x.Claim; c != nil && c.GetAnnotations()[v1.AnnotationSkipBackup] != "" {
 			off = fmt.Sprintf("kubectl annotate %s %s- && %s", c.InKubectl(), v1.AnnotationSkipBackup, off)
 		}

@@ -40,8 +40,8 @@ const (
 	// long because the store needs time to combine the parts of an object.
 	dialTimeout   = 15 * time.Second
 	answerTimeout = 12 * time.Minute
-	// giveUp is how long one request is retried. After that, the Job fails with the last error, and the whole Job is
-	// retried.
+	// giveUp is the maximum time for the retries of one request. After that, the Job fails with the last error, and
+	// Kubernetes or the controller retries the whole Job.
 	giveUp = 5 * time.Minute
 	// firstPause and longestPause are the shortest and the longest delay between two attempts.
 	firstPause   = 200 * time.Millisecond
@@ -108,7 +108,7 @@ func (e *serverError) Unwrap() error {
 	return nil
 }
 
-// passes reports whether an error may disappear although no user changes anything.
+// passes reports whether an error is temporary, so that a retry may succeed.
 func passes(err error) bool {
 	e := new(serverError)
 	if !errors.As(err, &e) {

@@ -12,15 +12,16 @@ const (
 	// needs two or three.
 	maxAtOnce  = 64
 	maxOfGrant = 8
-	// maxWaiting is the number of requests per namespace that may wait for a place. Each waits for at most
-	// waitForPlace. A Job retries a request that was refused.
+	// maxWaiting is the maximum number of requests per namespace that wait because all places are in use. Each waits
+	// for at most waitForPlace and is then refused. The Job retries it.
 	maxWaiting   = 16
 	waitForPlace = 20 * time.Second
 )
 
-// places are shared by namespaces. A namespace gets another place only if it has fewer places than are free. A single
-// namespace therefore gets at most half of them, and several busy ones leave one for the next. This is a dynamic
-// threshold, as in the shared buffers of switches (Choudhury and Hahne, 1998).
+// places is a semaphore that limits the concurrent requests and shares them between namespaces. A place is a slot for
+// one request. A namespace gets another place only if it uses fewer places than are free. A single namespace
+// therefore gets at most half of all places, and several busy namespaces leave some for the next one. This is a
+// dynamic threshold, as in the shared buffers of switches (Choudhury and Hahne, 1998).
 type places struct {
 	all int
 
@@ -38,10 +39,10 @@ func newPlaces(all int) *places {
 		changed: make(chan struct{})}
 }
 
-// mayTake reports whether a namespace with this number of places gets another one.
+// mayTake reports whether a namespace that uses taken places may use another one.
 func mayTake(taken, used, all int) bool { return taken < all-used }
 
-// take waits for a place for a request of a grant, and returns the function that frees it.
+// take acquires a place for a request, and waits for it if necessary. The returned function releases the place.
 func (p *places) take(ctx context.Context, g Grant) (free func(), err error) {
 	late := time.After(waitForPlace)
 	p.mu.Lock()
@@ -61,7 +62,7 @@ func (p *places) take(ctx context.Context, g Grant) (free func(), err error) {
 	}
 }
 
-// taken marks a place as used, and returns the function that frees it.
+// taken marks a place as used. The returned function releases the place.
 func (p *places) taken(g Grant) func() {
 	p.used++
 	p.byStore[g.namespace()]++
@@ -77,8 +78,8 @@ func (p *places) taken(g Grant) func() {
 	}
 }
 
-// wait waits until a place is free. It returns false after the timeout. The caller holds the lock, which is
-// released while waiting.
+// wait waits until a request releases its place. It returns false after the timeout. The caller must hold the mutex,
+// which is unlocked while wait waits.
 func (p *places) wait(ctx context.Context, namespace string, late <-chan time.Time) bool {
 	changed := p.changed
 	p.waiting[namespace]++

@@ -46,8 +46,8 @@ type connectionKey struct{}
 // they do not block other clients.
 func (s *Server) Listen(l net.Listener) net.Listener { return &listener{l, s.conns} }
 
-// ConnContext is the ConnContext of an http.Server on such a listener. It allows the Server to determine the
-// connection of a request.
+// ConnContext must be set as the ConnContext of the http.Server that uses the listener from Listen. With it, the
+// Server can determine the connection of each request.
 func (s *Server) ConnContext(ctx context.Context, c net.Conn) context.Context {
 	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = t.NetConn() // The connection below TLS is counted.

@@ -69,15 +69,16 @@ func (g Grant) check() error {
 	return nil
 }
 
-// isPlain reports whether a key has the same meaning as an object name and as a path.
+// isPlain reports whether a key identifies the same object in a URL, in a path and in a store. It contains no
+// characters to escape and no path elements to clean.
 func isPlain(key string) bool {
 	return key != "" && key == path.Clean(key) && !strings.HasPrefix(key, "/") && !strings.HasPrefix(key, "..") &&
 		!strings.ContainsAny(key, "\\\x00%?#")
 }
 
-// isUploadID reports whether a text can be an upload ID. A store with a file system may use the ID in a path, which
-// must not point outside. For example, versitygw 1.8 appends it to the directory of the object's uploads and removes
-// the result (backend/posix/posix.go).
+// isUploadID reports whether a string can be an upload ID. A store with a file system may use the ID in a path, which
+// must not point outside. For example, versitygw 1.8 appends the ID to the directory of the object's uploads and
+// removes the result (backend/posix/posix.go).
 func isUploadID(id string) bool { return id != "." && len(id) <= maxUploadID && isPlain(id) }
 
 // maxUploadID is the maximum length of an upload ID in bytes. IDs of Amazon S3 are shorter than 200 bytes.

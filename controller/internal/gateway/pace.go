@@ -9,21 +9,22 @@ import (
 )
 
 const (
-	// idle is how long the gateway waits for a Job that sends or reads nothing.
+	// idle is the maximum time without any progress of a Job that sends or reads a body.
 	idle = 2 * time.Minute
 	// leastRate is the minimum rate of a body in bytes per second, after the grace period. It includes only the time
 	// that the gateway waits for the Job, not the time that it waits for the store.
 	leastRate = 64 << 10
 	grace     = 30 * time.Second
-	// takeGrace is the grace period for a Job that reads. It is longer, because the Job also writes the data to its
-	// disk.
+	// takeGrace is the grace period for a Job that reads an object. It is longer than the one for uploads, because
+	// the Job also writes the data to its disk.
 	takeGrace = 2 * time.Minute
 )
 
 // errSlow is the error for a Job that is slower than leastRate.
 var errSlow = errors.New("the Job is too slow")
 
-// A pace computes how long the next bytes of a body may take.
+// A pace enforces the minimum transfer rate of one request or response body. It computes the deadline for the next
+// bytes.
 type pace struct {
 	grace  time.Duration
 	rate   int64
@@ -37,7 +38,8 @@ func (p *pace) left() time.Duration {
 	return min(all-p.waited, idle)
 }
 
-// moved adds the number of transferred bytes, and the time that the gateway has waited for them.
+// moved records the number of transferred bytes and the time that the gateway has waited for the Job to send or read
+// them.
 func (p *pace) moved(n int, took time.Duration) {
 	p.bytes += int64(n)
 	p.waited += took

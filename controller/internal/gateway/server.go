@@ -46,7 +46,7 @@ type Server struct {
 	log    *slog.Logger
 	places *places
 	conns  *connections
-	// sending and taking are the initial paces for the bodies of requests and responses.
+	// sending and taking contain the minimum transfer rates for the bodies of requests and of responses.
 	sending, taking pace
 }
 
@@ -64,7 +64,7 @@ type request struct {
 	grant Grant
 	key   string
 	body  http.ResponseWriter
-	// sending and taking are the paces for the bodies of the request and of the response.
+	// sending and taking enforce the minimum transfer rates for the bodies of this request and of its response.
 	sending, taking pace
 }
 
@@ -92,7 +92,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveInTurn waits for a place, and then serves the request.
+// serveInTurn limits the number of concurrent requests. It waits until the request may be served, and then serves it.
 func (s *Server) serveInTurn(ctx context.Context, q *request) error {
 	free, err := s.places.take(ctx, q.grant)
 	if err != nil {

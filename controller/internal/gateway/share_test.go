@@ -24,7 +24,8 @@ func grantOf(namespace string, claim int) Grant {
 	return Grant{Store: "offsite", Folder: fmt.Sprintf("v1/%s/xr-%d/record", namespace, claim)}
 }
 
-// TestPlacesAreShared checks that a namespace gets places even if another one requests all of them.
+// TestPlacesAreShared checks that a namespace can send requests even if other namespaces use as many places as they
+// can get.
 func TestPlacesAreShared(t *testing.T) {
 	p, ctx := newPlaces(64), t.Context()
 	ended, cancel := context.WithCancel(ctx)
@@ -60,7 +61,8 @@ func TestPlacesAreShared(t *testing.T) {
 	}
 }
 
-// TestPlaceIsWaitedFor checks that requests wait until a place is free, and that only a limited number waits.
+// TestPlaceIsWaitedFor checks that a request waits until another one is finished, and that only a limited number of
+// requests may wait.
 func TestPlaceIsWaitedFor(t *testing.T) {
 	p, ctx := newPlaces(2), t.Context()
 	free, err := p.take(ctx, grantOf("a", 1))
@@ -149,7 +151,7 @@ func newTestGateway(t *testing.T) *testGateway {
 	return g
 }
 
-// put sends a part of the given size.
+// put uploads a part. The size is the Content-Length of the request.
 func (g *testGateway) put(ctx context.Context, t *testing.T, grant Grant, body io.Reader, size int64) error {
 	t.Helper()
 	token, err := g.signer.Sign(grant, time.Now().Add(time.Hour))
@@ -264,7 +266,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 }
 
-// An addressed connection has an address and does nothing.
+// addressed is a fake connection with a remote address.
 type addressed struct {
 	net.Conn
 

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// sendAtOnce is how many parts are sent concurrently while another one is being filled.
+	// sendAtOnce is the maximum number of parts that are sent in the background while the next part is being filled.
 	sendAtOnce = 2
 	// smallPart is the usual size of a part in bytes. largePart is the size for objects that would otherwise have
 	// too many parts.

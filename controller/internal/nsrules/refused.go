@@ -103,7 +103,7 @@ func exceeds(ratios corev1.ResourceList, name corev1.ResourceName, request, limi
 		limit.AsApproximateFloat64()/request.AsApproximateFloat64() > ratio.AsApproximateFloat64()*1.0001
 }
 
-// overQuota returns what exceeds a quota, or "".
+// overQuota returns which resource of the pod exceeds the quota, or "" if none does.
 func (r *Rules) overQuota(q *corev1.ResourceQuota, pod *corev1.PodSpec, serverStops bool) string {
 	if !counts(q) {
 		return ""

@@ -159,7 +159,7 @@ func usualRequest(item *corev1.LimitRangeItem, name corev1.ResourceName) (resour
 	return least, ok
 }
 
-// with returns a copy of a list with an amount of a resource.
+// with returns a copy of a resource list in which the given resource has the given amount.
 func with(list corev1.ResourceList, name corev1.ResourceName, amount resource.Quantity) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	maps.Copy(out, list)

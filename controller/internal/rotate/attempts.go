@@ -155,9 +155,10 @@ func lowestLimit(accounts []sql.Account) int {
 	return out
 }
 
-// noteSet records a password as accepted. It is called before the password is set, so that a refused password can be
-// tried again. If the response is lost, one failed login is acceptable to find out. Alone is true if the server will
-// accept no other password.
+// noteSet records that the server accepts a password. The controller calls it before it sets the password, so that a
+// password that was refused before can be tried again. If the response of the server is lost, the next login shows
+// whether the password was set, and at most one login fails. alone is true if the server will accept no other
+// password.
 func (a *attempts) noteSet(in *Input, p sql.Password, alone bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

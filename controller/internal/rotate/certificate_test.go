@@ -75,8 +75,8 @@ func TestCertificateIsReloaded(t *testing.T) {
 	}
 }
 
-// TestCertificateAtStart checks a server that reads its certificate only when it starts. It must not be told to
-// reload in each pass. The status must say by when it has to be restarted.
+// TestCertificateAtStart checks a server that reads its certificate only when it starts. Only the first pass tries to
+// reload the certificate. The status must contain the time before which the server has to be restarted.
 func TestCertificateAtStart(t *testing.T) {
 	c := newCluster(t, "a", "")
 	c.loaded, c.reload = shownBy(t, c.clock), sql.ErrReadsAtStart

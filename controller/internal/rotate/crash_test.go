@@ -8,7 +8,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
-// rest reconciles until nothing is left to do. It advances the clock in between.
+// rest calls Reconcile until nothing is left to do. Before each further call, it advances the clock by RequeueAfter.
 func (c *cluster) rest(r *Rotator, in Input) (Result, error) {
 	all := Result{}
 	for range 20 {
@@ -96,8 +96,8 @@ func stories() map[string]story {
 	}
 }
 
-// TestCrash crashes before and after each effect of each story, and starts a new process. The user then requests the
-// same password or another one.
+// TestCrash simulates a crash of the controller before and after each write to the server or to a Secret, and
+// continues with a new process. The user then requests the same password or another one.
 func TestCrash(t *testing.T) {
 	crashes := 0
 	for name, s := range stories() {
@@ -140,7 +140,7 @@ func (s story) run(t *testing.T, n int, after bool, last sql.Password) *cluster 
 			r = c.rotator()
 			c.mustRest(r, in)
 		}
-		// Another pass runs only in the process that made the change.
+		// If there was no crash, this pass runs in the same process and must find nothing left to do.
 		got := c.mustRest(r, in)
 		connection, pending := c.secret(testInstance().ConnectionSecretName()), c.secret(testInstance().PendingSecretName())
 		if got.Credentials.State != v1.CredentialsInSync || passwordOf(connection) != in.Wanted || pending != nil ||

@@ -60,9 +60,9 @@ func (d Donors) OfferClone(ctx context.Context, in *change.Server) (map[string][
 	}, nil
 }
 
-// WithdrawClone deletes the account if it exists. The account is created only if the server's certificate is known.
-// If the platform has stopped requiring a certificate since, the account remains, with a password that is stored
-// nowhere. The next backup or a restore deletes it.
+// WithdrawClone deletes the clone account if it exists. The controller does not log in if it does not know the
+// server's CA. The account then remains, but its password is stored nowhere. The next backup or a restore deletes the
+// account.
 func (d Donors) WithdrawClone(ctx context.Context, in *change.Server) error {
 	if in.Authorities == "" {
 		return nil
@@ -70,9 +70,9 @@ func (d Donors) WithdrawClone(ctx context.Context, in *change.Server) error {
 	return d.visit(ctx, in, func(s donor) error { return s.WithdrawClone(ctx, sql.CloneAccount) })
 }
 
-// CheckData returns an error if the server has data outside of its data directory. Only a running server can move
-// such data, so the server must not be stopped before. If the server does not respond, the backup checks its files
-// instead.
+// CheckData returns an error if the server has data outside of its data directory. The caller must not stop the
+// server in this case, because only a running server can move such data. If the server does not respond, the backup
+// checks its files instead.
 func (d Donors) CheckData(ctx context.Context, in *change.Server) error {
 	var found []sql.Outside
 	// The error is ignored, because the backup must not wait for this check.

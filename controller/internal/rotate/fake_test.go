@@ -62,8 +62,8 @@ type cluster struct {
 	noDonor error
 	// outside is the data that the server stores outside of its data directory.
 	outside []sql.Outside
-	// failAt is the number of the effect that fails, starting at 1. after is true if that effect is performed before
-	// it fails.
+	// failAt is the number of the write (effect) that fails, starting at 1. If after is true, that write is performed
+	// before it fails.
 	failAt int
 	after  bool
 	// check is called after each effect.
@@ -106,7 +106,8 @@ func newCluster(t *testing.T, primary, retained sql.Password, secrets ...client.
 	return c
 }
 
-// effect performs and records an effect. The nth effect may fail.
+// effect performs and records a write to the server or to a Secret. It returns an error at the write that failAt
+// selects.
 func (c *cluster) effect(name string, run func() error) error {
 	c.effects = append(c.effects, name)
 	fails := len(c.effects) == c.failAt

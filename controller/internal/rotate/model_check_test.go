@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A way contains how a world was first reached: the previous world, and the move from it.
+// A way records how explore first reached a world: from which other world, and by which move.
 type way struct {
 	from world
 	move string

@@ -64,7 +64,8 @@ func (w *world) promote(p sql.Password) {
 	w.before, w.connection, w.age = w.connection, p, fresh
 }
 
-// perform performs one effect of a step. It returns false if the step has another effect.
+// perform performs the next write of a step. It returns false if the step consists of two writes and this was the
+// first.
 func (w *world) perform(s rotationStep) (done bool) {
 	switch s.Do {
 	case Create, Promote:

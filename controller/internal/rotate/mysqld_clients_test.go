@@ -16,7 +16,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/double/freeport"
 )
 
-// An exampleClient is a client from docs/clients. It is in Debian packages, of which one contains the file.
+// An exampleClient is a client from docs/clients. It requires Debian packages. If file exists, they are already
+// installed.
 type exampleClient struct {
 	command  []string
 	packages []string

@@ -148,8 +148,8 @@ func TestOldServerDataOutside(t *testing.T) {
 	}
 }
 
-// TestOldServerWithoutLinks checks that with the product's setting, no MyISAM table can be stored elsewhere. An
-// InnoDB table still can, and must be found.
+// TestOldServerWithoutLinks checks that the product's setting prevents MyISAM tables outside of the data directory.
+// It does not prevent InnoDB tables there, which must be reported.
 func TestOldServerWithoutLinks(t *testing.T) {
 	folder := folderOutside(t)
 	db, server := oldServer(t, oldFolder(t), "--loose-symbolic-links=OFF")

@@ -47,8 +47,8 @@ CREATE TABLE inside (i INT PRIMARY KEY);
 `, folder)
 }
 
-// TestRealFlavourDataOutside checks that each table that is stored elsewhere is reported with its name. The statement
-// in the message must move the table with all its rows.
+// TestRealFlavourDataOutside checks that each table outside of the data directory is reported with its name. The
+// statement in the message must move the table with all its rows.
 func TestRealFlavourDataOutside(t *testing.T) {
 	folder := folderOutside(t)
 	s := newServer(t, "0tus-secret", "--loose-innodb-directories="+folder)
@@ -103,7 +103,7 @@ func TestRealFlavourDataOutside(t *testing.T) {
 	}
 }
 
-// TestRealFlavourDataStaysInside checks that with the product's setting, no table can be stored elsewhere.
+// TestRealFlavourDataStaysInside checks that the product's setting prevents tables outside of the data directory.
 func TestRealFlavourDataStaysInside(t *testing.T) {
 	folder := folderOutside(t)
 	s := newServer(t, "0tus-secret", "--loose-symbolic-links=OFF")

@@ -46,7 +46,7 @@ func newServer(t *testing.T, first sql.Password, options ...string) *server {
 	s := &server{root: root, dir: dir, options: options}
 	_, err = os.Stat(filepath.Join(root.Path, "usr", "sbin", "mariadbd"))
 	s.mariadb = err == nil
-	// The entrypoint of the official image does the same, without a network.
+	// Like the official image's entrypoint, the test creates the accounts before the server listens on the network.
 	s.create(t, fmt.Sprintf("CREATE USER root@'%%' IDENTIFIED BY '%s';\nGRANT ALL ON *.* TO root@'%%' WITH GRANT "+
 		"OPTION;\nALTER USER root@localhost IDENTIFIED BY '%s';\n", string(first), string(first)))
 	t.Cleanup(s.kill)

@@ -117,8 +117,8 @@ func TestRealBinary(t *testing.T) {
 	}
 }
 
-// TestRealCrash crashes before and after each effect of a change. In half of the cases, the server is killed as well.
-// In half of them, the user meanwhile requests another password.
+// TestRealCrash simulates a crash of the controller before and after each write of a password change. It also tests
+// each crash with a killed server, and with a user who then requests another password.
 func TestRealCrash(t *testing.T) {
 	s := newServer(t, "p0")
 	c, checks, crashes := newCluster(t, "", ""), 0, 0

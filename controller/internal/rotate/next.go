@@ -23,23 +23,23 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
-// A rotationState contains all inputs of the decision about the next step.
+// A rotationState contains everything that determines the next step.
 type rotationState struct {
 	// Wanted is the requested password. Connection and Pending are the passwords in the connection Secret and the
 	// pending Secret, or "" if there is none.
 	Wanted, Connection, Pending sql.Password
 	// Reachable is true if the server responds.
 	Reachable bool
-	// Each of these fields is true if the server accepts that password. Initial is the password from the server's
-	// first start.
+	// AcceptsWanted, AcceptsConnection, AcceptsPending and AcceptsInitial are true if the server accepts the
+	// respective password. The initial password is the one with which the server first started.
 	AcceptsWanted, AcceptsConnection, AcceptsPending, AcceptsInitial bool
 	// Dual is true if the server can retain an old password.
 	Dual bool
 	// Retained is true if a root account currently retains an old password.
 	Retained bool
-	// Since is how long Crossplane has published the current password of the connection Secret.
+	// Since is the time since Crossplane published the current password of the connection Secret.
 	Since time.Duration
-	// Grace is how long an old password remains valid for clients that do not have the new one yet.
+	// Grace is the time for which an old password remains valid, so that clients can read the new one.
 	Grace time.Duration
 	// Settle is the grace period if another change is waiting.
 	Settle time.Duration
@@ -47,7 +47,7 @@ type rotationState struct {
 	Described bool
 }
 
-// An Action is the next action.
+// An Action is what the controller does in one step.
 type Action string
 
 // These are the possible actions. Each can be interrupted at any point and repeated.
@@ -64,7 +64,7 @@ const (
 	Create Action = "Create"
 	// Stage stores a password in the pending Secret.
 	Stage Action = "Stage"
-	// Promote copies the new password to the connection Secret after the server has accepted it.
+	// Change sets the pending password in the server.
 	Change Action = "Change"
 	// Promote copies an accepted password to the connection Secret.
 	Promote Action = "Promote"
@@ -131,9 +131,9 @@ func (s rotationState) isUnpromoted() bool {
 	return s.Pending != "" && s.Pending != s.Connection && s.AcceptsPending
 }
 
-// firstPassword returns the step to create the connection Secret. If there is a pending password, clients had another
-// password before, and a user deleted the connection Secret. The accepted password may be the older of two. If there
-// is no pending Secret, releaseOld handles this case.
+// firstPassword returns the step if there is no connection Secret. Either the instance is new, or a user has deleted
+// the Secret. In the second case, there may be a pending password, and the server may accept it or the previous one.
+// releaseOld later discards the previous password.
 func (s rotationState) firstPassword() rotationStep {
 	switch {
 	case s.Pending != "" && s.AcceptsPending:

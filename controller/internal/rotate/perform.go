@@ -57,9 +57,9 @@ func (p *pass) gatherState(ctx context.Context, accounts []sql.Account) (rotatio
 	return s, nil
 }
 
-// serverAccepts reports whether the server accepts a password. It tries each password only once, until the controller
-// changes a password. If the only password of a server is already known, others are not tried. A failed login would
-// count towards the lock of the account.
+// serverAccepts reports whether the server accepts a password. It tries each password at most once between two
+// password changes, because the server may lock the account after failed logins. If hasSingle is true, the server
+// accepts only one password. Once that password is known, no other one is tried.
 func (p *pass) serverAccepts(ctx context.Context, candidate sql.Password, hasSingle bool) (bool, error) {
 	if candidate == "" {
 		return false, nil
@@ -144,8 +144,8 @@ func (p *pass) stagePassword(ctx context.Context, wanted sql.Password) error {
 	return nil
 }
 
-// promotePassword writes the password to the connection Secret. It does not change the database there. Describe does
-// this once the database exists.
+// promotePassword writes the password to the connection Secret. It keeps the database name in the Secret, which
+// describeConnection updates after it has created the database.
 func (p *pass) promotePassword(ctx context.Context, password sql.Password) error {
 	old := p.kept.connection
 	s := p.in.connectionSecret(old, password, string(old.Data[keyDatabase]))
@@ -157,7 +157,7 @@ func (p *pass) promotePassword(ctx context.Context, password sql.Password) error
 	return p.updateSecret(ctx, s)
 }
 
-// describeConnection creates the database before it writes the name to the Secret.
+// describeConnection writes the database, host and port to the connection Secret. It creates the database first.
 func (p *pass) describeConnection(ctx context.Context) error {
 	old := p.kept.connection
 	if string(old.Data[keyDatabase]) != p.in.Database {

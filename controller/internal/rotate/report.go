@@ -20,8 +20,8 @@ const (
 	pauseUnreachable = 2 * time.Second
 	// pauseBlocked is for a problem that a user has to fix.
 	pauseBlocked = 30 * time.Second
-	// publishing is how often the controller checks whether Crossplane has published a password. Crossplane
-	// reconciles a claim at least once a minute.
+	// publishing is the interval at which the controller checks whether Crossplane has published a password.
+	// Crossplane reconciles a claim at least once a minute.
 	publishing = 5 * time.Second
 )
 
@@ -125,7 +125,8 @@ func (p *pass) changedAt() *metav1.Time {
 	return &metav1.Time{Time: timestamp.Truncate(time.Second)}
 }
 
-// windowText returns how long a server without dual passwords accepted only a password that no client had.
+// windowText describes for how long the password in the connection Secret was not valid during the last change. It
+// returns "" if the server supports dual passwords, because there is no such time.
 func (p *pass) windowText() string {
 	if p.kept.connection == nil || p.kept.connection.Annotations[v1.AnnotationPasswordWindow] == "" {
 		return ""

@@ -60,12 +60,13 @@ type Rotator struct {
 	Dial sql.Dial
 	// Now returns the current time. It is nil for the system clock.
 	Now func() time.Time
-	// Grace is how long an old password remains valid.
+	// Grace is the time for which an old password remains valid after a change.
 	Grace time.Duration
 	// Settle is the grace period if another change is waiting.
 	Settle time.Duration
 
-	// rested contains, for each instance, the restMark of the last pass that had nothing left to do.
+	// rested contains, for each instance, the versions of the Secret and the certificate for which nothing is left to
+	// do (restMark).
 	rested sync.Map
 	// published contains, for each instance, the published password, and since when this process has known it.
 	published sync.Map
@@ -111,8 +112,8 @@ type Input struct {
 	Owner metav1.OwnerReference
 	// Wanted is the requested password, as v1.Password returns it.
 	Wanted sql.Password
-	// NotAllowed is why the platform does not allow this password, or "". The controller does not set such a
-	// password. A server that already has it keeps it.
+	// NotAllowed is the reason why the platform does not allow this password, or "" if it does. The controller does
+	// not set a password that is not allowed. A server that already has it keeps it.
 	NotAllowed string
 	// Database is the database for clients. It is created if it does not exist.
 	Database string
@@ -121,7 +122,8 @@ type Input struct {
 	Port int32
 	// Address is the address that the controller uses. If it is empty, the instance's own host and port are used.
 	Address string
-	// Trust decides which server may receive a password. NoLogin is why no server may currently receive one, or "".
+	// Trust decides which server may receive a password. NoLogin is the reason why no server may receive one now, or
+	// "".
 	Trust   sql.Trust
 	NoLogin string
 	// Certificate is the certificate that the server should present. Authorities are its certificate authorities for
@@ -135,11 +137,11 @@ type Input struct {
 	// VerifyPassword makes the pass log in to the server even if nothing seems to be left to do. This is used after a
 	// start of the server and at intervals, because another client may have changed the password.
 	VerifyPassword bool
-	// ServerStart is a text that changes with each start of the server. It is empty if the start is unknown.
+	// ServerStart identifies the current start of the server, and changes with each restart. It is empty if unknown.
 	ServerStart string
-	// LeftAlone is how long the server was not contacted because earlier passes took too much time. The timeouts grow
-	// with it, because a server on a busy node may respond slowly. A server that never responds uses at most a fifth
-	// of a worker, and less with each longer delay. A pass takes at most a minute.
+	// LeftAlone is the time for which the server was not contacted because earlier passes took too long. The timeouts
+	// grow with it, because a server on a busy node may respond slowly. A server that never responds uses at most a
+	// fifth of a worker, and less with each longer delay. A pass takes at most a minute.
 	LeftAlone time.Duration
 }
 
@@ -156,7 +158,8 @@ type Result struct {
 	// Version is the version that the server reports to clients, or "" if no login was made.
 	Version string
 	// ServedNotAfter is the expiry of the certificate that the server presents. It is nil if no login was made, or if
-	// the server has no certificate of the product. ServedMessage is why this certificate is not the expected one.
+	// the server has no certificate of the product. ServedMessage is the reason why the server presents an unexpected
+	// certificate, or "".
 	ServedNotAfter *metav1.Time
 	ServedMessage  string
 	// Outside describes data outside of the data directory and how to move it. It is empty if there is none. It is
@@ -173,7 +176,7 @@ type Result struct {
 	Slow time.Duration
 }
 
-// A pass is one call of Reconcile.
+// A pass is one call of Reconcile with its intermediate results.
 type pass struct {
 	*Rotator
 
@@ -403,7 +406,7 @@ func (p *pass) currentTime() time.Time {
 	return time.Now()
 }
 
-// A publication is a password in a connection Secret, and when this process first saw it there.
+// A publication contains a password that Crossplane has published, and the time at which this process first saw it.
 type publication struct {
 	redact.All
 

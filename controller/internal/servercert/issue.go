@@ -44,11 +44,11 @@ type Request struct {
 //
 // A valid certificate is used until it is due for renewal, regardless of its issuer. If the new certificate is signed
 // by a CA that clients do not know yet, this CA is published immediately. The server presents the new certificate
-// only after half of the remaining time, so that clients can read the CA before.
+// only after half of the remaining time, so that clients have time to read the new CA.
 func nextIssued(s *State) (*Plan, error) {
 	now := s.current()
-	// Other fields of the Secret are not trusted. Users can write them, and clients and the controller use the result
-	// to verify the server.
+	// The plan contains only certificates that current has verified. Users can write anything to the server's Secret,
+	// but clients and the controller verify the server with the published certificates.
 	out := &Plan{Certificate: now.leaf, Issuer: s.signedBy(now), Published: certificate.Encode(now.published)}
 	switch {
 	case s.isSettled():
@@ -169,7 +169,7 @@ func (s *State) signedBy(now shown) string {
 	return s.Server.Annotations[v1.AnnotationIssuer]
 }
 
-// A shown value describes the certificate in the server's Secret.
+// shown contains the verified parts of the server's Secret.
 type shown struct {
 	redact.All
 

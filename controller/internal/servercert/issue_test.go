@@ -252,8 +252,8 @@ func TestIssuerFails(t *testing.T) {
 	}
 }
 
-// TestAddedToBundle checks that a certificate is not published if a user has added it to the Secret. Its key could be
-// so large that a verification takes minutes of CPU time.
+// TestAddedToBundle checks that the controller does not publish a certificate that a user has added to the server's
+// Secret. The key of such a certificate could be so large that a verification takes minutes of CPU time.
 func TestAddedToBundle(t *testing.T) {
 	issuer := issuertest.New(t, "ca", start)
 	s := newIssued(t, issuer)

@@ -18,10 +18,10 @@ import (
 // namespace, it may create and delete Secrets, but not change those of other owners.
 const versionKey = "version"
 
-// slots is the maximum number of these Secrets per instance.
+// slots is the maximum number of Secrets with an issuer's certificate authorities per instance.
 const slots = 2
 
-// An issuerCA is one of these Secrets.
+// An issuerCA is a Secret with the certificate authorities of an issuer.
 type issuerCA struct {
 	redact.All
 

@@ -54,7 +54,7 @@ func (k *Keeper) Keep(ctx context.Context, i v1.Instance, owner metav1.OwnerRefe
 	if err != nil {
 		return nil, err
 	}
-	// The certificate authority is stored first, so that it never signs anything before that.
+	// A new certificate authority is stored before the controller stores any certificate that it has signed.
 	if p.Authority != nil {
 		if err := k.Kube.Create(ctx, p.Authority); err != nil {
 			return nil, secrets.Failed(err, "make", p.Authority.Namespace, p.Authority.Name)

@@ -56,7 +56,7 @@ type State struct {
 	// are stored in the controller's namespace, because users with access to the instance's namespace can write any
 	// CA to the server's Secret.
 	IssuerCAs []byte
-	// Unreachable is why the issuer cannot be used, or "".
+	// Unreachable is the reason why the issuer cannot be used, or "".
 	Unreachable string
 	// Now is the time of the API server's clock. Skew is the difference to the controller's clock.
 	Now  time.Time
@@ -285,7 +285,8 @@ func (s *State) domain() string { return cmp.Or(s.ClusterDomain, DefaultDomain) 
 func (s *State) isInCluster(host string) bool {
 	labels := strings.Split(host, ".")
 	hasLabel := func(n int, kinds ...string) bool { return len(labels) > n && slices.Contains(kinds, labels[n]) }
-	// The labels are part of the names of a Service, of a pod, and of a pod of a Service.
+	// Names in the cluster's DNS have the form SERVICE.NAMESPACE.svc, POD.NAMESPACE.pod or POD.SERVICE.NAMESPACE.svc,
+	// with or without the cluster's domain.
 	return len(labels) == 1 || strings.HasSuffix(host, ".svc") || strings.HasSuffix(host, "."+s.domain()) ||
 		strings.HasSuffix(host, "."+DefaultDomain) || hasLabel(2, "svc", "pod") || hasLabel(3, "svc")
 }

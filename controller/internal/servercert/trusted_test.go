@@ -166,7 +166,7 @@ func TestWrongClockRenewsNothing(t *testing.T) {
 	const month = 31 * 24 * time.Hour
 	for name, tc := range map[string]struct {
 		reason string
-		// server and own are how far each clock is ahead.
+		// server and own are the times by which the API server's and the controller's clock are ahead.
 		server, own time.Duration
 		renews      bool
 	}{

@@ -29,7 +29,7 @@ const (
 	// dialTimeout is the timeout for a connection. answerTimeout is the timeout for a response of the store.
 	dialTimeout   = 15 * time.Second
 	answerTimeout = 2 * time.Minute
-	// stallTimeout is how long a transfer may make no progress, by default.
+	// stallTimeout is the default timeout for a transfer that makes no progress.
 	stallTimeout = 2 * time.Minute
 	// tries is the maximum number of attempts for a request that can be repeated. The caller can retry later.
 	tries = 4
@@ -72,7 +72,7 @@ type Bucket struct {
 	// name.
 	host      string
 	pathStyle bool
-	// stall is how long the transfer of an object's content may make no progress.
+	// stall is the timeout for a transfer of an object's content that makes no progress.
 	stall time.Duration
 }
 
@@ -215,8 +215,8 @@ func (b *Bucket) List(ctx context.Context, folder string, limit int) ([]Object, 
 	return out, err
 }
 
-// Find returns the first objects below a prefix that are wanted, and reports whether there are more of them. It skips
-// any number of other objects.
+// Find returns the first objects below a prefix for which isWanted returns true, and reports whether there are more
+// of them. It skips any number of other objects.
 func (b *Bucket) Find(ctx context.Context, folder string, limit int, isWanted func(key string) bool) (out []Object,
 	hasMore bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)

@@ -49,8 +49,7 @@ const (
 	Failed Kind = "Failed"
 )
 
-// advice contains the next step for the user. Kinds of errors have none if they are temporary, or if the caller
-// handles them.
+// advice contains the next step for the user. It has no entry for a kind of error that the caller handles.
 var advice = map[Kind]string{
 	Unreachable: "the store cannot be reached: check the endpoint, the network and its policies",
 	Untrusted:   "the store's certificate is not trusted: check caBundle, and the host name in the endpoint",

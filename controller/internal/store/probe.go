@@ -18,7 +18,7 @@ type Finding struct {
 // absent is the suffix of a key that never exists, because no BackupStore has a name with this suffix.
 const absent = "_absent"
 
-// Probe tests all operations of a backup with one object. It writes the object at once and in parts, reads, lists,
+// Probe tests all operations that backups need. It writes an object with one request and in parts, and reads, lists,
 // overwrites and deletes it. It also reads an object that does not exist.
 func (b *Bucket) Probe(ctx context.Context, key string, raw []byte) (Finding, error) {
 	var found Finding
@@ -83,7 +83,7 @@ func (b *Bucket) lacks(ctx context.Context, key string) error {
 	return fmt.Errorf("the store reports an object %q that was never written", key)
 }
 
-// probeUpload replaces the existing object by an upload in parts. It also starts another upload and aborts it.
+// probeUpload replaces the existing object with an upload in parts. It also starts another upload and aborts it.
 func (b *Bucket) probeUpload(ctx context.Context, key string, raw []byte) error {
 	for _, complete := range []bool{false, true} {
 		id, err := b.BeginUpload(ctx, key)
@@ -101,7 +101,7 @@ func (b *Bucket) probeUpload(ctx context.Context, key string, raw []byte) error 
 			}
 			continue
 		}
-		// The store may refuse this because the object exists.
+		// Some stores refuse to complete an upload if the object already exists.
 		if err := b.CompleteUpload(ctx, key, id, []Part{p}); err != nil {
 			_ = b.AbortUpload(ctx, key, id) // The first error is returned.
 			if !Is(err, Exists) {

@@ -275,7 +275,7 @@ func TestRealFaults(t *testing.T) {
 	})
 }
 
-// TestRealFind checks that objects which are not wanted do not count towards the limit.
+// TestRealFind checks that objects for which isWanted returns false do not count towards the limit.
 func TestRealFind(t *testing.T) {
 	_, s := storetest.Start(t)
 	b := open(t, s)

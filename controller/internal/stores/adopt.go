@@ -63,7 +63,7 @@ type Facts struct {
 	// Record is the BackupRecord with the candidate's name, or nil.
 	Record *v1.BackupRecord
 	// Stranger describes an object in Target that has the name of the candidate's instance but belongs to a different
-	// instance. It is empty if there is none. Unknown is why this cannot be determined.
+	// instance. It is empty if there is none. Unknown is the reason why the controller cannot determine this, or "".
 	Stranger, Unknown string
 }
 
@@ -104,13 +104,14 @@ func Lineages(all []Candidate) map[v1.BackedUpInstance]Lineage {
 type Resident struct {
 	// What describes the object for users.
 	What string
-	// Life is the UID of its instance.
+	// Life is the UID of the instance that the object belongs to.
 	Life types.UID
 	// Of is the original instance of an imported backup. It is nil for objects that belong to this cluster.
 	Of *v1.BackedUpInstance
 	// From is the BackupRecord that a server was restored from.
 	From string
-	// Asked is the BackupRecord of a backup in a store, as long as Of has not been read from the store.
+	// Asked is the BackupRecord of a backup in a store. It is set until the catalog entry is read from the store,
+	// which then sets Of.
 	Asked *v1.BackupRecord
 }
 

@@ -27,8 +27,8 @@ import (
 )
 
 const (
-	// askTimeout is how long all stores together may take to return their catalogs. Meanwhile the instance waits, and
-	// its worker is not available to other instances.
+	// askTimeout is the timeout for reading the catalogs of all stores. During this time, the instance waits, and its
+	// worker is not available to other instances.
 	askTimeout = 30 * time.Second
 	// newTimeout is the timeout for a store that has never been reachable.
 	newTimeout = 5 * time.Second
@@ -42,8 +42,8 @@ type Cluster struct {
 	Clock     func() time.Time
 	// Lanes limits the concurrent calls to each store. It is nil if there are no concurrent callers.
 	Lanes *Lanes
-	// Holders contains the prefixes that this process holds. Without the hold, nothing is published or deleted. It is
-	// nil if holds are not used.
+	// Holders contains the store prefixes that belong to this cluster (see Holder). Publishing and deleting backups
+	// below any other prefix is refused. It is nil if the check is disabled.
 	Holders *Holders
 }
 
@@ -52,7 +52,7 @@ var (
 	_ change.Stores   = Cluster{}
 )
 
-// SecretsOf returns the Secrets of a BackupStore, as far as they exist.
+// SecretsOf returns the existing Secrets of a BackupStore. Missing Secrets are nil.
 func (c Cluster) SecretsOf(ctx context.Context, s *v1.BackupStore) (out Secrets, err error) {
 	if out.Credentials, err = c.Secret(ctx, s.Spec.CredentialsSecretRef.Name); err != nil {
 		return out, err
@@ -170,8 +170,9 @@ func (s *Store) publishArchived(ctx context.Context, n *v1.StoreNote) error {
 	return inStore(s.Name, err)
 }
 
-// RemoveLeftovers deletes the files of other attempts at a published backup. Files that must not be deleted remain,
-// and so do files that are too many for one call. They are deleted together with the backup.
+// RemoveLeftovers deletes the files of failed attempts at a backup that is now published. It returns no error if the
+// store does not permit a deletion, or if there are too many files for one call. The remaining files are deleted
+// together with the backup.
 func (c Cluster) RemoveLeftovers(ctx context.Context, name string, n *v1.StoreNote) error {
 	return c.askHeld(ctx, name, func(s *Store) error {
 		if err := s.RemoveLeftovers(ctx, n); !store.Is(err, store.Denied) && !errors.Is(err, errMore) {
@@ -272,9 +273,9 @@ func (c Cluster) findNotesIn(ctx context.Context, backupStore *v1.BackupStore, n
 	return out, nil
 }
 
-// findNotesInNew does the same as findNotesIn for a BackupStore that has never been reachable. The BackupStore may
-// have been created again, and its bucket may contain backups of this namespace. If it does not respond, instances
-// wait for it only if claims may use it. Otherwise the platform team is probably still setting it up.
+// findNotesInNew calls findNotesIn for a BackupStore that has never been reachable. The BackupStore may have been
+// created again, and its bucket may contain backups of this namespace. If it does not respond, instances wait for it
+// only if claims may use it. Otherwise the platform team is probably still setting it up.
 func (c Cluster) findNotesInNew(ctx context.Context, backupStore *v1.BackupStore, namespace types.UID,
 	isKnown func(record string) bool) ([]instance.FoundNote, error) {
 	asking, cancel := context.WithTimeout(ctx, newTimeout)
@@ -289,7 +290,8 @@ func (c Cluster) findNotesInNew(ctx context.Context, backupStore *v1.BackupStore
 	return nil, err
 }
 
-// ask opens a BackupStore and calls a function with its store, within the limits of its lane.
+// ask opens a BackupStore and calls a function with it. It limits the number of concurrent calls to one store (see
+// Lanes).
 func (c Cluster) ask(ctx context.Context, name string, use func(*Store) error) error {
 	backupStore := &v1.BackupStore{}
 	switch err := c.Reader.Get(ctx, client.ObjectKey{Name: name}, backupStore); {
@@ -312,7 +314,8 @@ type unopenedError struct{ error }
 // Unwrap returns the wrapped error.
 func (e *unopenedError) Unwrap() error { return e.error }
 
-// askHeld does the same as ask for functions that publish or delete. Only one cluster at a time may do this.
+// askHeld calls ask for a function that publishes or deletes. It returns an error unless this cluster holds the
+// store's prefix, because only one cluster at a time may publish and delete.
 func (c Cluster) askHeld(ctx context.Context, name string, use func(*Store) error) error {
 	return c.ask(ctx, name, func(s *Store) error {
 		if err := c.Holders.Check(ctx, s); err != nil {

@@ -36,8 +36,8 @@ import (
 const (
 	// holderKey is the key of the holder.
 	holderKey = v1.StoreLayout + "/holder.json"
-	// maxNonces is how many nonces a status contains: the nonce in the store, and the nonces of the last attempts to
-	// renew the hold. An attempt that seems to have failed may have reached the store.
+	// maxNonces is the maximum number of nonces in a status. A status contains the nonce in the store, and the nonces
+	// of the last attempts to renew the hold. An attempt that has failed may nevertheless have reached the store.
 	maxNonces = 8
 	// maxReplaced is the maximum number of previous holders in a holder.
 	maxReplaced = 16
@@ -65,7 +65,7 @@ type HeldError struct{ reason string }
 
 func (e *HeldError) Error() string { return e.reason }
 
-// A holdState contains all inputs of a decision about the holder.
+// A holdState contains everything that determines whether this cluster may hold a prefix.
 type holdState struct {
 	// store is the name of the BackupStore.
 	store string
@@ -84,8 +84,8 @@ type holdState struct {
 	next Holder
 }
 
-// A holdStep is the result of a decision. write is the holder to write, if any. reason is why this cluster does not
-// hold the prefix. If it is empty, the cluster holds the prefix after the write.
+// A holdStep is the result of decideHold. write is the holder to write to the store, or nil. reason is the reason why
+// this cluster does not hold the prefix. It is empty if the cluster holds the prefix after the write.
 type holdStep struct {
 	write  *Holder
 	reason string

@@ -20,8 +20,8 @@ const (
 	// cannot block the workers that other instances need.
 	maxAsking   = 4
 	waitForLane = 2 * time.Second
-	// restAfter is how long calls fail immediately after the store has not answered a call. A successful probe ends
-	// this earlier.
+	// restAfter is the time for which calls to a store fail immediately after the store has not answered. A
+	// successful probe of the store ends this time early.
 	restAfter = 15 * time.Second
 )
 
@@ -86,7 +86,7 @@ func (l *Lanes) enter(ctx context.Context, backupStore *v1.BackupStore) (*lane, 
 		return nil, &store.Error{Kind: store.Busy, Verb: "contact", Key: backupStore.Name,
 			Err: fmt.Errorf("%d callers wait for its response", maxAsking)}
 	case <-ctx.Done():
-		// This error says nothing about the contents of the store.
+		// The kind Stopped tells the caller that nothing is known about the contents of the store.
 		return nil, &store.Error{Kind: store.Stopped, Verb: "contact", Key: backupStore.Name, Err: context.Cause(ctx)}
 	}
 	if err := l.isSilent(w, backupStore); err != nil { // The store may have failed while the caller was waiting.

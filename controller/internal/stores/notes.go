@@ -58,7 +58,8 @@ func (s *Store) Publish(ctx context.Context, n *v1.StoreNote) error {
 	}
 	err = s.PutOnce(ctx, key, raw)
 	if store.Is(err, store.Unsupported) {
-		// In this case, only the controller's lease prevents two concurrent writers.
+		// The store cannot write an object on the condition that it does not exist. Only the controller's leader
+		// election then prevents concurrent writes.
 		if _, err = s.Stat(ctx, key); store.Is(err, store.NotFound) {
 			err = s.Put(ctx, key, raw)
 		}
@@ -186,11 +187,11 @@ func recordOf(key string) (record string, ok bool) {
 	return parts[3], true
 }
 
-// readAtOnce is how many catalog entries are read concurrently. A namespace, or a lost cluster, may have thousands of
-// entries.
+// readAtOnce is the maximum number of catalog entries that are read concurrently. A namespace, or a lost cluster, may
+// have thousands of entries.
 const readAtOnce = 16
 
-// A readNote is a catalog entry, or why it cannot be read.
+// A readNote is the result of reading a catalog entry: the entry or an error.
 type readNote struct {
 	note *v1.StoreNote
 	err  error

@@ -68,8 +68,8 @@ func (s *Store) keys(t *testing.T, folder string) []string {
 	return out
 }
 
-// TestRealPublish checks that a catalog entry is published exactly once, whichever request fails and however it
-// fails.
+// TestRealPublish checks that a catalog entry is published exactly once, even if any of the requests fails in any
+// way.
 func TestRealPublish(t *testing.T) {
 	p, s := openReal(t, nil, nil)
 	for name, f := range map[string]storetest.Fault{
@@ -338,7 +338,8 @@ func TestRealRemoveHostile(t *testing.T) {
 	}
 }
 
-// TestRealBackupsIn checks that only the backups of a namespace are listed that have a catalog entry.
+// TestRealBackupsIn checks that BackupsIn lists the backups of only one namespace, and only backups with a catalog
+// entry.
 func TestRealBackupsIn(t *testing.T) {
 	_, s := openReal(t, nil, nil)
 	if got, err := s.BackupsIn(t.Context(), "ns", nobody); err != nil || len(got) != 0 {

@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// controlFolder is a directory next to the copy for an empty data directory. It is used to test whether the server
-// accepts the options.
+// controlFolder is the name of a temporary directory next to the copy. If the server does not start on the copy, it
+// must create an empty data directory there with the same options. If that fails too, the copy is not the cause.
 const controlFolder = "control"
 
 // maxSocket is the kernel's limit for the path of a socket, in bytes.
@@ -41,10 +41,10 @@ func (a arguments) checkSocketPath() error {
 	return nil
 }
 
-// options returns the options of the server. Only this program can connect to it. It writes only to its own
-// directories, and uses little memory. Options that not all servers support have the prefix loose. Asynchronous I/O
-// is off, because all processes on a node share a fixed number of requests. SQL can access files only in the
-// temporary directory, because MariaDB, and MySQL before 5.6.34, do not support --secure-file-priv=NULL.
+// options returns the command-line options of the server. They isolate the server from the network and from other
+// files, and limit its memory. Options that not all servers support have the prefix loose. Asynchronous I/O is off,
+// because all processes on a node share a fixed number of requests. SQL can access files only in the temporary
+// directory, because MariaDB, and MySQL before 5.6.34, do not support --secure-file-priv=NULL.
 func (a arguments) options() []string {
 	list := []string{
 		"--no-defaults", "--loose-persisted-globals-load=OFF",
@@ -68,14 +68,15 @@ func (a arguments) options() []string {
 	return list
 }
 
-// control returns the same arguments for a new data directory.
+// control returns the arguments for creating an empty data directory in controlFolder.
 func (a arguments) control() arguments {
 	a.folder, a.directory = filepath.Join(a.folder, controlFolder), "data"
 	return a
 }
 
-// With these options, a server creates a new data directory and exits. MySQL has initializeOption since 5.7. Other
-// servers have bootstrapOption, and exit at the end of their standard input, which is empty.
+// initializeOption and bootstrapOption make a server create a new data directory and exit. MySQL supports
+// initializeOption since 5.7. Other servers support bootstrapOption, and exit at the end of their standard input,
+// which is empty.
 const (
 	initializeOption = "--initialize-insecure"
 	bootstrapOption  = "--bootstrap"

@@ -19,7 +19,7 @@ import (
 // maxWorkers is the maximum number of tables that are checked concurrently.
 const maxWorkers = 4
 
-// A table is a table to check.
+// A table identifies a table that must be checked.
 type table struct {
 	schema, name string
 	// bytes is the table's size according to the server.

@@ -24,8 +24,8 @@ func hasDictionary(v version.Version) bool {
 	return v.Flavour == version.MySQL && (v.Major > 8 || v.Major == 8 && (v.Minor > 0 || v.Patch >= 14))
 }
 
-// tablespaces returns the paths of the tables' files, relative to the data directory. It omits files of unfinished
-// changes and of InnoDB itself.
+// tablespaces returns the paths of the tables' .ibd files, relative to the data directory. It omits the data
+// dictionary, and names that begin with #, which InnoDB uses for its own files and for unfinished changes.
 func tablespaces(dir *os.Root) ([]string, error) {
 	found := []string{}
 	err := fs.WalkDir(dir.FS(), ".", func(name string, e fs.DirEntry, err error) error {
@@ -90,8 +90,8 @@ func dictionary(ctx context.Context, db *sql.DB) ([]string, error) {
 	return known, rows.Err()
 }
 
-// judgeFiles returns an error if a file in the dictionary is missing. It also returns an error if a file from before
-// the start still exists and is not in the dictionary.
+// judgeFiles returns an error if a file in the dictionary does not exist. It also returns an error if a file existed
+// before the server started, still exists, and is not in the dictionary.
 func judgeFiles(before, known []string, exists func(name string) bool) error {
 	missing := slices.DeleteFunc(slices.Clone(known), exists)
 	if len(missing) > 0 {
@@ -106,7 +106,7 @@ func judgeFiles(before, known []string, exists func(name string) bool) error {
 	return nil
 }
 
-// few returns the first maxNames names as text for a message.
+// few returns a list of at most maxNames quoted names for an error message.
 func few(names []string) string {
 	slices.Sort(names)
 	quoted := make([]string, 0, maxNames)

@@ -71,8 +71,8 @@ func TestRealFlavourRestoreTest(t *testing.T) {
 	t.Run("WrongValue", func(t *testing.T) { s.tryWith(t, "--secure-file-priv=/does/not/exist") })
 }
 
-// tryWith checks that an option which the server refuses is reported as such. The copy must not be reported as
-// broken.
+// tryWith runs a boot check with an option that the server refuses. The error must mention the option, and must not
+// be a BrokenError.
 func (s *source) tryWith(t *testing.T, option string) {
 	t.Helper()
 	check := s.unpack(t)

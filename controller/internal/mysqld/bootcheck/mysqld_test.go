@@ -27,7 +27,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/double/rootfs"
 )
 
-// mysqld returns the command for the server of a root file system, with the paths of its installed files.
+// mysqld returns the command for mysqld in the root file system of an image. It sets the paths of the files that are
+// installed there.
 func mysqld(root rootfs.Root, args ...string) *exec.Cmd {
 	shareDir := root.Share()
 	return root.Command("usr/sbin/mysqld", slices.Concat(args[:1], []string{

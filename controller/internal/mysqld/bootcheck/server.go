@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// endTimeout is how long to wait until a server that has closed a connection exits.
+	// endTimeout is the maximum time for which the check waits until a server that has closed a connection exits.
 	endTimeout = 30 * time.Second
 	// controlTime is the timeout for the creation of a new data directory.
 	controlTime = 5 * time.Minute
@@ -102,8 +102,8 @@ func (s *server) awaitAnswer(ctx context.Context) error {
 	return local.Await(ctx, db, s.Process, func() error { return s.ended("did not start with the data") })
 }
 
-// causeOf returns the cause of a failed query. If the server has exited, this is the cause, and otherwise the query's
-// own error.
+// causeOf returns the error to report for a failed query. This is the server's exit if the server has exited, and the
+// query's own error if it is still running.
 func (s *server) causeOf(ctx context.Context, err error) error {
 	if err == nil || !mysqldsql.IsUnreachable(err) {
 		return err

@@ -261,8 +261,7 @@ func (s *server) stop(ctx context.Context) error {
 	return nil
 }
 
-// quote returns a text as a string literal for a statement. It is used for accounts, hosts, paths and generated
-// passwords.
+// quote returns a quoted SQL string literal. It is used for accounts, hosts, paths and generated passwords.
 func quote(text string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(text) + "'"
 }

@@ -40,7 +40,7 @@ func newLimit(t *testing.T, processors float64) *limit {
 	return &limit{procs: filepath.Join(group, "cgroup.procs")}
 }
 
-// keep makes a command run within the limit.
+// keep changes a command so that it runs in the control group.
 func (l *limit) keep(cmd *exec.Cmd) {
 	cmd.Args = append([]string{"sh", "-c", `echo $$ > "$0" && exec "$@"`, l.procs, cmd.Path}, cmd.Args[1:]...)
 	cmd.Path = "/bin/sh"

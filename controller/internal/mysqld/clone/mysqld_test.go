@@ -160,8 +160,9 @@ func (d *donor) serve(t *testing.T, c *Clone) *server {
 	return s
 }
 
-// TestRealClone checks that a copy contains all commits from before the clone, and no partial transaction of
-// concurrent clients. The copy must contain no clone account, and its position must match its rows.
+// TestRealClone checks that a copy contains all transactions that were committed before the clone started. It must
+// not contain parts of the transactions that clients run during the clone, or the clone account. Its binary log
+// position must match its rows.
 func TestRealClone(t *testing.T) {
 	d := newDonor(t)
 	d.exec(t, `CREATE TABLE shop.a (id INT PRIMARY KEY AUTO_INCREMENT, n INT); CREATE TABLE shop.b LIKE shop.a;
@@ -237,8 +238,9 @@ func TestRealCloneLayout(t *testing.T) {
 	}
 }
 
-// TestRealOffer checks that the account can only clone, only over TLS, and only while the clone is offered. Replicas
-// must not get the account. The offer must fail if the server has tables that would be empty in a clone.
+// TestRealOffer checks the account that OfferClone creates. It can only clone, only over TLS, and only until
+// WithdrawClone. Replicas must not get the account. OfferClone must fail if the server has tables that would be empty
+// in a clone.
 func TestRealOffer(t *testing.T) {
 	d := newDonor(t)
 	s := d.login(t)
@@ -372,8 +374,8 @@ func TestRealForeignDonor(t *testing.T) {
 	}
 }
 
-// TestRealOfferRules clones a server with password rules. If its rules or settings do not allow a clone, the error
-// must be one that is not retried.
+// TestRealOfferRules checks that the password of the clone account follows the server's password rules. If the rules
+// or another setting make a clone impossible, the error must tell the caller not to retry.
 func TestRealOfferRules(t *testing.T) {
 	d := newDonor(t)
 	d.exec(t, "INSTALL COMPONENT 'file://component_validate_password'")

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// speedRounds is how often each method is measured. The median is reported.
+	// speedRounds is the number of measurements per method. The median is reported.
 	speedRounds = 3
 	// speedRows is the number of rows. A row is about one kilobyte long, and half of it can be compressed.
 	speedRows = 600_000
@@ -30,7 +30,7 @@ const (
 	speedClients = 4
 	// speedLimit is the CPU limit of the backup, like that of a Job (jobResources).
 	speedLimit = 0.5
-	// speedQuiet is how long the clients are measured without a backup.
+	// speedQuiet is the duration of the measurement without a backup.
 	speedQuiet = 15 * time.Second
 )
 
@@ -44,13 +44,13 @@ type loadMeter struct {
 
 func (m *loadMeter) rate() float64 { return float64(len(m.took)) / m.lasts.Seconds() }
 
-// late returns the 99th percentile of the latencies.
+// late returns the 99th percentile of the clients' latencies.
 func (m *loadMeter) late() time.Duration {
 	slices.Sort(m.took)
 	return m.took[len(m.took)*99/100]
 }
 
-// A way is a method to take a backup, with its measurements.
+// A way contains the measurements of one backup method, such as a clone or a dump.
 type way struct {
 	name       string
 	run        func()

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A RunningError means that another process has locked a file of the data directory. That process is a running
-// server, or it copies the data as well.
+// A RunningError means that another process has locked a file of the data directory. This is a running server, or
+// another Job that copies the data.
 type RunningError struct {
 	// File is the path of the locked file, relative to the data directory.
 	File string
@@ -94,9 +94,10 @@ func listFolder(dir *os.Root, folder string) ([]string, error) {
 	return f.Readdirnames(-1)
 }
 
-// OpenLocked opens a file and locks it, in place of a server's lock. It uses an open file description lock, which
-// conflicts with the lock of a server. Unlike a server's lock, it is not lost if this process opens and closes the
-// file elsewhere. On a read-only volume, only a read lock is possible, which also prevents a server from starting.
+// OpenLocked opens a file with a lock that conflicts with the lock of a server. Such a lock fails if a server has the
+// file open, and prevents a server from opening it. It is an open file description lock. Unlike a server's lock, it
+// remains if another part of this process opens and closes the file. On a read-only volume, only a read lock is
+// possible, which also prevents a server from starting.
 func OpenLocked(dir *os.Root, name string) (*os.File, error) {
 	kind := int16(unix.F_WRLCK)
 	f, err := dir.OpenFile(name, os.O_RDWR|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)

@@ -109,8 +109,8 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// TestLockSurvivesClose checks that the lock remains if the process opens and closes the file elsewhere. A server's
-// own lock would be lost.
+// TestLockSurvivesClose checks that the lock remains if another part of this process opens and closes the file. A
+// traditional POSIX lock, which servers use, would be released.
 func TestLockSurvivesClose(t *testing.T) {
 	dir := directory(t, "ibdata1")
 	l, err := Lock(dir)

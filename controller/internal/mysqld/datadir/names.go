@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// MySQL has these directories since 8.0.30 and 8.0.13.
+// MySQL stores the redo log in redoFolder since 8.0.30, and temporary tablespaces in tempFolder since 8.0.13.
 const (
 	redoFolder = "#innodb_redo"
 	tempFolder = "#innodb_temp"

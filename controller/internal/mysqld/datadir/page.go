@@ -19,9 +19,11 @@ const (
 	// flagsFullCRC32 marks MariaDB's newer flags, which begin with the page size. MySQL's flags cannot contain this
 	// bit, because their page size would be invalid.
 	flagsFullCRC32 = 1 << 4
-	// pageUnit is the page size for number 0. The page size doubles with each further number.
+	// pageUnit converts the page size field of the flags to bytes. The page size is pageUnit shifted left by the
+	// value of the field.
 	pageUnit = 512
-	// These are the smallest, the default and the largest page size. MySQL uses number 0 for the default.
+	// minPage and maxPage are the smallest and the largest page size in bytes. defaultPage is the page size if the
+	// field in MySQL's flags is 0.
 	minPage     = 4 << 10
 	defaultPage = 16 << 10
 	maxPage     = 64 << 10

@@ -36,7 +36,8 @@ const (
 	// logUnsafe are the flags of a log that cannot be used for recovery. Logging was off, or the directory was never
 	// complete.
 	logUnsafe = 1 | 2 | 4
-	// logNumbers is the number of blocks after which block numbers start again. The epoch counts these rounds.
+	// logNumbers is the number of blocks after which the block numbers restart. The epoch in a block counts the
+	// restarts.
 	logNumbers = 1 << 30
 	// flushLSN is an offset in the first page of ibdata1. Only a clean shutdown writes there: it stores the log
 	// position up to which all changes are in the pages.

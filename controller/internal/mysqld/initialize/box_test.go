@@ -224,7 +224,7 @@ func (p *passwords) check() error {
 	return err
 }
 
-// oneOf returns the first of these programs that the image contains.
+// oneOf returns the first given program that exists in the image.
 func oneOf(programs ...string) string {
 	for _, p := range programs {
 		if _, err := exec.LookPath(p); err == nil {
@@ -272,7 +272,8 @@ func (r *run) end() (string, error) {
 	return r.out.String(), nil
 }
 
-// killAfter kills the box with all its processes after a while. It returns false if the box has already exited.
+// killAfter kills the box with all its processes after the given duration. It returns false if the box has already
+// exited.
 func (r *run) killAfter(d time.Duration) bool {
 	select {
 	case <-r.done:
@@ -284,8 +285,8 @@ func (r *run) killAfter(d time.Duration) bool {
 	}
 }
 
-// stopAfter sends SIGTERM to the first process after a while, as a container runtime does. It returns false if the
-// box has already exited.
+// stopAfter sends SIGTERM to the first process after the given duration, as a container runtime does. It returns
+// false if the box has already exited.
 func (r *run) stopAfter(t *testing.T, d time.Duration) bool {
 	t.Helper()
 	select {

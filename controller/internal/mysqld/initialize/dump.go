@@ -155,7 +155,8 @@ func endedLoading(s *server) error {
 	return fmt.Errorf("the server exited while the dump was being loaded (%s): %s", s.End(), s.Log.Complaints())
 }
 
-// endTime is how long to wait for a failing server to exit after its client has failed.
+// endTime is the maximum time to wait for the server's exit after its client has failed. If the server exits, this is
+// the cause of the failure.
 const endTime = 3 * time.Second
 
 // fullErrors matches the server's errors about a full volume. They are about a table or a file, or contain the error

@@ -81,8 +81,8 @@ CREATE USER app@'%' IDENTIFIED BY 'app'; GRANT SELECT ON shop.* TO app@'%';`)
 
 const askRows = "SELECT HEX(note), HEX(raw) FROM shop.orders ORDER BY id; SELECT n FROM shop.many"
 
-// TestRealDump checks that an imported database contains every byte of the dump. Root can log in only after that. The
-// test runs for each compression.
+// TestRealDump checks, for each compression, that an imported database contains all rows of the dump. Root can log in
+// only after the import.
 func TestRealDump(t *testing.T) {
 	dump := realDump(t, "--databases shop")
 	packed := zipped(t, dump)

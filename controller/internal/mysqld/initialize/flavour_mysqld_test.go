@@ -16,7 +16,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/double/rootfs"
 )
 
-// startedVersion returns the version of the next server, which the initialization has stored next to the data.
+// startedVersion returns the server version that the initialization has stored on the volume.
 func (b box) startedVersion(t *testing.T) string {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(b.Volume, ".started.json"))

@@ -1,14 +1,14 @@
-// Package initialize initializes a new database completely or not at all. The entrypoint of the server's image does
-// the work, in a directory that no server uses. It gets a generated password without special meaning in SQL, a shell
-// or an option file, because official images insert the password there without quoting. They also treat a directory
-// named mysql as a complete database. The requested password is set afterwards.
+// Package initialize creates a new database completely or not at all. The entrypoint of the server's image creates
+// the database in a temporary directory. Official images insert the password of root into SQL, shell and option
+// files without quoting. They also treat a directory named mysql as a complete database. The entrypoint therefore
+// gets a generated password without special characters, and this package sets the requested password afterwards.
 //
 //	data.init ── entrypoint ─▶ server without network ── ALTER USER, SIGTERM ─▶ fsync ── rename ─▶ data
 //
 // If the process exits before the rename, there is no data directory, and the next run starts again.
 //
-// Restored data has an unknown password. The requested password is set before the server's own container starts, in
-// the same way and by the same entrypoint:
+// Restored data has an unknown password. The package therefore sets the requested password before the server's own
+// container starts. It uses the same entrypoint to start a temporary server:
 //
 //	data ── entrypoint ─▶ server without network and passwords ── ALTER USER, SIGTERM ─▶ mark next to data
 package initialize
@@ -32,7 +32,7 @@ import (
 
 // An Initialization prepares a volume before a server starts on it.
 type Initialization struct {
-	// Volume is the mount path of the data volume. Directory is the directory in its root for the data.
+	// Volume is the mount path of the data volume. Directory is the name of the data directory in the volume's root.
 	Volume, Directory string
 	// XR is the UID of the composite resource that owns the data.
 	XR types.UID
@@ -55,8 +55,8 @@ type Initialization struct {
 	command func(args ...string) (*exec.Cmd, error)
 }
 
-// clearTimeout is how long to wait until the server of an earlier run has exited. The container runtime may kill it a
-// moment after that run.
+// clearTimeout is the maximum time to wait until the server of an interrupted run has exited. The container runtime
+// may kill that server after a short delay.
 const clearTimeout = 30 * time.Second
 
 // Run initializes the volume unless it contains data. It returns a report even if it fails.
@@ -117,7 +117,7 @@ func (i *Initialization) noteStart(ctx context.Context, v *datavolume.Initial) {
 	}
 }
 
-// A step is the action for a volume.
+// A step tells whether to create a database on the volume.
 type step int
 
 const (

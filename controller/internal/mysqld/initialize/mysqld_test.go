@@ -60,11 +60,11 @@ func (b box) serve(t *testing.T, password, query string) string {
 	return strings.TrimSpace(out)
 }
 
-// momentsVariable is the environment variable that sets how often an initialization is interrupted.
+// momentsVariable is the environment variable with the number of interrupted initializations.
 const momentsVariable = "MOMENTS"
 
-// TestRealKilledAtEachMoment kills an initialization with all its processes, each time a bit later. Each run finds
-// the files of the previous run. At any time, the database must be complete or missing.
+// TestRealKilledAtEachMoment kills initializations after increasing delays. Each run finds the files of the previous
+// run. At any time, the database must be complete or missing.
 func TestRealKilledAtEachMoment(t *testing.T) {
 	const password = `it's "\`
 	moments := 8
@@ -106,8 +106,7 @@ func TestRealKilledAtEachMoment(t *testing.T) {
 	}
 }
 
-// TestRealEnds checks that a failed initialization reports the error, and that an initialization exits if it is told
-// to stop.
+// TestRealEnds checks that a failed initialization reports the error, and that an initialization exits after SIGTERM.
 func TestRealEnds(t *testing.T) {
 	const password = "secret"
 	b := newBox(t)

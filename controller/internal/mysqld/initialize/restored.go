@@ -13,19 +13,18 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
-// withoutGrants are options of a server that requires no password and loads no installed plugins. They also keep the
-// buffer pool dump in the backup for the next server.
+// withoutGrants are options of a server that requires no password and loads no installed plugins. The server neither
+// loads nor overwrites the buffer pool dump in the restored data, so that the instance's own server can use the dump.
 var withoutGrants = append([]string{"--skip-grant-tables", "--loose-innodb-buffer-pool-load-at-startup=OFF",
 	"--loose-innodb-buffer-pool-dump-at-shutdown=OFF"}, withoutReplication...)
 
 // withoutReplication are options that prevent a replica from starting replication.
 var withoutReplication = []string{"--loose-skip-replica-start", "--loose-skip-slave-start"}
 
-// enterRestored sets the requested password in restored data, unless an earlier run has done this. The data contains
-// the password of the backed-up server, which the product does not need
-// (https://dev.mysql.com/doc/refman/8.4/en/resetting-permissions.html). After an unclean shutdown, a server with all
-// installed plugins first recovers the data. Without the plugins or the binary log, it would lose a transaction that
-// an engine and the binary log share.
+// enterRestored sets the requested password in restored data, unless an earlier run has done this. It does not need
+// the old password (https://dev.mysql.com/doc/refman/8.4/en/resetting-permissions.html). After an unclean shutdown,
+// it first starts a server with all installed plugins and the binary log, which recovers the data. Without them, a
+// transaction that the binary log contains, but that a storage engine has only prepared, would be lost.
 func (i *Initialization) enterRestored(ctx context.Context, r *agent.Report, v *datavolume.Initial) error {
 	old, err := v.HasOldPassword()
 	if err != nil || !old {
@@ -62,8 +61,8 @@ func (i *Initialization) enterRestored(ctx context.Context, r *agent.Report, v *
 	return v.NotePassword()
 }
 
-// runOnData starts a server on existing data, runs a function, and stops the server cleanly. It also stops the server
-// cleanly if the function fails or this program is told to stop.
+// runOnData starts a server on existing data, runs a function, and stops the server cleanly. It stops the server
+// cleanly even if the function fails or the context is canceled.
 func (i *Initialization) runOnData(ctx context.Context, data string, options []string, run func(*server) error) error {
 	s, err := i.startEntrypoint(data, "", options...)
 	if err != nil {
@@ -79,7 +78,7 @@ func (i *Initialization) runOnData(ctx context.Context, data string, options []s
 	return errors.Join(err, s.stop(context.WithoutCancel(ctx)))
 }
 
-// replacePassword replaces the password of root by the requested one, and returns the server's version. The passwords
+// replacePassword sets the requested password of root, and returns the server's version. The old and the new password
 // may be equal. An imported server may have no root account for network connections, as in the packages of Linux
 // distributions.
 func (s *server) replacePassword(ctx context.Context, wanted sql.Password, foreign bool, clients []netip.Addr) (string,
@@ -98,7 +97,8 @@ func (s *server) replacePassword(ctx context.Context, wanted sql.Password, forei
 	if err := session.LoadGrants(ctx); err != nil {
 		return "", err
 	}
-	// If the server stopped during a clone, it still has the clone account.
+	// The backed-up server may have stopped while it was being cloned. The data then still contains the clone
+	// account.
 	if err := session.WithdrawClone(ctx, sql.CloneAccount); err != nil {
 		return "", err
 	}

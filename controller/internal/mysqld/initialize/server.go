@@ -30,7 +30,7 @@ var writable = []string{"--read-only=OFF", "--loose-super-read-only=OFF", "--loo
 const (
 	// pollInterval is the time between two checks whether the server is ready.
 	pollInterval = 100 * time.Millisecond
-	// greetingTime is how long one check waits for the greeting of a server whose socket exists.
+	// greetingTime is the maximum time that one check waits for the greeting of a server whose socket exists.
 	greetingTime = 5 * time.Second
 	// answerTime is the timeout for queries. The server has no other clients.
 	answerTime = time.Minute
@@ -38,7 +38,8 @@ const (
 	stopTime = 10 * time.Minute
 )
 
-// A server is the process of the entrypoint. After its work, the entrypoint replaces itself by the server.
+// A server is the process of the image's entrypoint. At the end, the entrypoint executes the server in the same
+// process.
 type server struct {
 	redact.All
 	*process.Process
@@ -111,8 +112,8 @@ func environment(own []string, generated sql.Password) []string {
 	return append(out, "MYSQL_ROOT_PASSWORD="+string(generated))
 }
 
-// awaitServer waits until the entrypoint has replaced itself by the server. Before that, the entrypoint starts a
-// temporary server, which uses the same socket but has a different process ID.
+// awaitServer waits until the entrypoint executes the server in its own process. Before that, it starts a temporary
+// server with the same socket, which has a different process ID.
 func (s *server) awaitServer(ctx context.Context) error {
 	for {
 		if pid, ok := s.listener(ctx); ok && pid == s.Cmd.Process.Pid {
@@ -224,7 +225,7 @@ func (s *server) checkPassword(ctx context.Context, wanted sql.Password) error {
 	return nil
 }
 
-// stop stops the server. All sessions must be closed before.
+// stop stops the server. The caller must close all sessions first.
 func (s *server) stop(ctx context.Context) error {
 	if err := s.Stop(); err != nil {
 		return err

@@ -160,7 +160,8 @@ func (v *Validation) serve(ctx context.Context, i *Initialization, folder string
 	}
 }
 
-// trust returns how to verify the server's certificate. Without a certificate, any server is accepted.
+// trust returns the CA that must have signed the server's certificate. If the server has no certificate, any server
+// is accepted.
 func (v *Validation) trust() (sql.Trust, error) {
 	if v.TLS == "" {
 		return sql.Trust{AnyServer: true}, nil

@@ -28,8 +28,8 @@ type Log struct {
 
 	mu      sync.Mutex
 	partial []byte
-	// errors are the first and the last lines that are marked as errors. others are the last of the other lines,
-	// including warnings, because some settings make MariaDB exit with only a warning.
+	// errors contains the first and the last lines that are marked as errors. others contains the last lines that are
+	// not. It includes warnings, because some settings make MariaDB exit with only a warning.
 	errors, others []string
 }
 
@@ -94,7 +94,8 @@ func (l *Log) line(text string) {
 	isError = isError && !strings.HasSuffix(text, "Aborting") // Every server prints that line last.
 	isCrashed := isCrash.MatchString(text)
 	switch {
-	// An option with the prefix loose is for other servers.
+	// Warnings about options with the prefix loose are ignored. The product sets these options for all servers, and
+	// some servers do not know them.
 	case text == "", strings.Contains(text, "'loose-"), strings.Contains(text, "'--loose-"):
 		return
 	case isError:

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// logClosed is how long the log may stay open after its process has exited.
+// logClosed is the maximum time to wait, after the process has exited, until its child processes close the log.
 const logClosed = 5 * time.Second
 
-// A Process is the process of a server, or of a program that replaces itself by a server.
+// A Process is the process of a server, or of an entrypoint that executes the server in the same process.
 type Process struct {
 	*exec.Cmd
 
@@ -53,8 +53,8 @@ func Start(command *exec.Cmd, log *Log) (*Process, error) {
 	return p, nil
 }
 
-// endOfSession is how long Stop waits until the server has noticed that its sessions are closed. If a server is
-// stopped during a session, it sleeps for two seconds (close_connections in sql/mysqld.cc of MySQL).
+// endOfSession is the delay before Stop sends the signal, so that the server notices that its sessions are closed. A
+// server that is stopped during a session sleeps for two seconds (close_connections in sql/mysqld.cc of MySQL).
 const endOfSession = 100 * time.Millisecond
 
 // Stop tells a server to shut down cleanly. The server must run as this process's user, and the caller must have

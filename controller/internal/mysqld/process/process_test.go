@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestStop checks that Stop lets a program exit in its own way. It must return no error if the program has already
-// exited.
+// TestStop checks that a program can handle the SIGTERM of Stop before it exits. Stop must return no error if the
+// program has already exited.
 func TestStop(t *testing.T) {
 	lines, out := io.Pipe()
 	p, err := Start(exec.CommandContext(t.Context(), "sh", "-c",

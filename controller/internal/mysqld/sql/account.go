@@ -15,7 +15,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/version"
 )
 
-// With these plugins, the server stores a password for the account.
+// The following authentication plugins use a password that the server stores.
 const (
 	cachingSHA2 = "caching_sha2_password"
 	native      = "mysql_native_password"
@@ -45,8 +45,8 @@ type Account struct {
 	FailedLogins int
 }
 
-// TakesPassword reports whether clients log in to the account with a password. Other accounts are not changed, for
-// example if they check the client's system user.
+// TakesPassword reports whether clients log in to the account with a password. The controller does not change other
+// accounts, such as accounts that authenticate by the operating system's user.
 func (a Account) TakesPassword() bool { return slices.Contains(passwordPlugins, a.Plugin) }
 
 // retains reports whether the account can retain its current password. The server refuses to retain an empty password

@@ -113,7 +113,7 @@ func (s *Session) checkPacket(ctx context.Context) error {
 			"backups with method Cold", size.Int64, leastPacket)}
 }
 
-// newTries is how many passwords are tried on a server whose rules forbid words.
+// newTries is the maximum number of passwords that are tried if the server's password rules forbid words.
 const newTries = 5
 
 // createCloner creates the account with a password that follows the server's rules. It tries several passwords,
@@ -142,7 +142,7 @@ func (s *Session) createCloner(ctx context.Context, account string) (Password, e
 			"policy, or take backups with method Cold", rules, err)}
 }
 
-// CheckDonor checks whether a foreign server can be cloned. It changes nothing there.
+// CheckDonor checks whether a foreign server can be cloned. It does not change that server.
 func (s *Session) CheckDonor(ctx context.Context) (Layout, error) {
 	v, err := s.knownVersion(ctx)
 	if err != nil {

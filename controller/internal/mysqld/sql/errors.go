@@ -65,8 +65,8 @@ func (e *Error) Error() string {
 	return out
 }
 
-// A talkError is any other error. Its text is short and printable, even if parts of it come from the server, and
-// contains no password.
+// A talkError is an error that is not an error message of the server, such as a network error. Its text is short and
+// printable, even if parts of it come from the server, and contains no password.
 type talkError struct {
 	text  string
 	cause error

@@ -75,7 +75,7 @@ func session(ctx context.Context, s Server) error {
 }
 
 // TestHostileServer checks that a hostile server cannot crash the program, or exceed the limits of size and time.
-// Messages must not contain forbidden text.
+// Error messages must be short and printable, and must not contain the password.
 func TestHostileServer(t *testing.T) {
 	misbehaves := IsMisbehaviour
 	isSlow := func(err error) bool { return errors.Is(err, ErrSlow) && IsUnreachable(err) }
@@ -251,7 +251,7 @@ func FuzzLogin(f *testing.F) {
 	})
 }
 
-// record returns the first bytes that a trick sends to a client that sends nothing.
+// record returns the first bytes that a simulated hostile server sends to a client. They are seeds for the fuzz test.
 func record(trick hostile.Trick) []byte {
 	client, server := net.Pipe()
 	defer client.Close() //nolint:errcheck // The recording is complete.

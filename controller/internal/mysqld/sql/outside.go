@@ -153,7 +153,7 @@ func OutsideText(found []Outside) string {
 		fewOf(names) + ". Move it into the data directory: " + howToMove(found[0])
 }
 
-// fewOf returns the first names as text for a message.
+// fewOf returns a list of the first names for an error message.
 func fewOf(names []string) string {
 	const most = 5
 	text := strings.Join(names[:min(len(names), most)], ", ")

@@ -16,8 +16,8 @@ const (
 	maxRows    = 200
 )
 
-// A packet is a packet with its header. The header consists of a length of three bytes and a number
-// (https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_packets.html).
+// A packet is a packet of the MySQL protocol, including its header. The header consists of a length of three bytes
+// and a sequence number (https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_packets.html).
 type packet []byte
 
 const (

@@ -22,7 +22,7 @@ type PasswordRules struct {
 // maxPassword is the maximum length in bytes for caching_sha2_password (sql/auth/sha2_password_common.h in MySQL).
 const maxPassword = 256
 
-// A generated password consists of these kinds of characters. None has a special meaning in SQL, a shell, an option
+// A generated password consists of the following characters. None has a special meaning in SQL, a shell, an option
 // file or a URL.
 const (
 	lowerCase = "abcdefghijklmnopqrstuvwxyz"

@@ -2,8 +2,8 @@
 // and messages contain no passwords.
 //
 // The server runs with an image and settings that a tenant chose. A user who can create pods in its namespace can
-// also impersonate the server. The package therefore limits the size of responses, and makes texts from the server
-// short and printable.
+// also impersonate the server. The package therefore limits the size of responses. It truncates strings from the
+// server and removes unprintable characters.
 package sql
 
 import (
@@ -30,7 +30,7 @@ const (
 // cluster.
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-// A Server contains how to connect to a server.
+// A Server contains the address of a server, and the parameters for connections to it.
 type Server struct {
 	// Address is a host and a port.
 	Address string

@@ -18,8 +18,8 @@ import (
 // lockName is the name of the lock that a session holds while it changes passwords.
 const lockName = "crossplane-mysql.rotate"
 
-// lockTimeout is how long to wait for the lock if another session holds it. It is shorter than the timeout of a
-// session.
+// lockTimeout is the maximum time to wait for the lock if another session holds it. It is shorter than the timeout of
+// a session.
 const lockTimeout = 5 * time.Second
 
 // closeTimeout is the timeout for closing a session.

@@ -10,9 +10,9 @@ import (
 
 // A Trust decides which servers may receive a password.
 type Trust struct {
-	// Authorities are the CAs of which one must have signed the server's certificate. Name is the name that the
-	// certificate must have. If AnyName is true, it may have any name, because a server's automatically created CA
-	// signs no useful name (MySQL manual, VERIFY_CA).
+	// Authorities contains the CAs that may sign the server's certificate. Name is the name that the certificate must
+	// contain. AnyName accepts any name, because a server that creates its own CA signs a certificate without a
+	// useful name (MySQL manual, VERIFY_CA).
 	Authorities *x509.CertPool
 	Name        string
 	AnyName     bool
@@ -22,9 +22,9 @@ type Trust struct {
 	AnyServer bool
 }
 
-// With these errors, the server is not trusted. Nothing was sent to it, not even the user name.
+// The following errors mean that the server is not trusted. Nothing was sent to it, not even the user name.
 var (
-	// ErrUntrusted means that the server presented a different certificate.
+	// ErrUntrusted means that the server's certificate is not the expected one.
 	ErrUntrusted = errors.New("the server presented a certificate that does not belong to this instance")
 	// ErrNoTLS means that the server offered no TLS.
 	ErrNoTLS = errors.New("the server does not offer TLS, so it is not the server of this instance")

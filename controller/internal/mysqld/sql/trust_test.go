@@ -130,7 +130,7 @@ func TestTrust(t *testing.T) {
 	}
 }
 
-// trickOf returns the trick with this name.
+// trickOf returns the simulated misbehavior of a server with this name.
 func trickOf(name string) hostile.Trick {
 	for _, trick := range hostile.Tricks() {
 		if trick.Name == name {

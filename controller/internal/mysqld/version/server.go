@@ -22,14 +22,14 @@ type Server struct {
 	Version string `json:"version"`
 	// Flavour is mysql or mariadb.
 	Flavour Flavour `json:"flavour"`
-	// Banner is the complete first line of its output.
+	// Banner is the first line of the output of --version.
 	Banner string `json:"banner"`
 }
 
 const (
-	// versionTimeout is how long the program may take to print its version.
+	// versionTimeout is the maximum time for which the program may run to print its version.
 	versionTimeout = time.Minute
-	// outputDelay is how long to wait for output after the program has exited.
+	// outputDelay is the maximum time to wait for output after the program has exited.
 	outputDelay = time.Second
 )
 

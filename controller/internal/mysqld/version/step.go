@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// A Step is what a server does with an existing data directory at its start.
+// A Step tells whether a server upgrades an existing data directory when it starts.
 type Step int
 
 // These are the possible steps.
@@ -21,11 +21,12 @@ const (
 // A series is a release series.
 type series struct{ major, minor int }
 
-// mysqlSeries are the release series in order. MySQL upgrades from a station (a bugfix or LTS series) to any series
-// up to the next station, and cannot skip a station (https://dev.mysql.com/doc/refman/9.1/en/upgrade-paths.html).
-// After 9.7, a version is a date, and its numbers do not show the upgrade paths. For example, an upgrade to 26.7 is
-// possible only from 9.7 (https://dev.mysql.com/doc/refman/26.10/en/upgrade-paths.html). A series that is not in this
-// table is untested and therefore refused. Only 9.7 was ever run here.
+// mysqlSeries contains the release series in order. MySQL upgrades from a station (a bugfix or LTS series) to any
+// series up to the next station, and cannot skip a station
+// (https://dev.mysql.com/doc/refman/9.1/en/upgrade-paths.html). After 9.7, a version is a date, and its numbers do
+// not show the upgrade paths. For example, an upgrade to 26.7 is possible only from 9.7
+// (https://dev.mysql.com/doc/refman/26.10/en/upgrade-paths.html). A series that is not in this table is untested and
+// therefore refused. Of the series in the table, the tests run only 9.7.
 var mysqlSeries = []struct {
 	series
 
