@@ -12,8 +12,8 @@ import (
 	extv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// table returns the table of a type's fields, and also creates the tables of the types of these fields. The first
-// schema contains the names of types. The second one is the schema that the API server uses.
+// table returns the table of a type's fields, and adds a table for the type of each field to the page. The schema typ
+// comes from the generator and contains the names of types. The schema s is the one that the API server uses.
 func (p *page) table(typ, s *extv1.JSONSchemaProps, kind string) string {
 	var out strings.Builder
 	out.WriteString("\n| field | type | default | allowed | description |\n|---|---|---|---|---|\n")
@@ -162,7 +162,7 @@ func lengthText(n *int64) string {
 // defaultSentence matches the sentence about the default in a description.
 var defaultSentence = regexp.MustCompile(`(?:^|\s)Default ([^\n]+?)\.(?:\s|$)`)
 
-// splitDefault splits a description into the default and the other text.
+// splitDefault splits a description into the default value and the rest.
 func splitDefault(description string) (rest, byDefault string) {
 	joined := strings.Join(strings.Fields(description), " ")
 	m := defaultSentence.FindStringSubmatchIndex(joined)

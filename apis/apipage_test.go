@@ -36,7 +36,7 @@ use the fields.
 
 // A kindSchema is a kind with the schema of its objects.
 type kindSchema struct {
-	// title is the title of the kind on the page. scope is where its objects are.
+	// title is the heading of the kind on the page. scope is "a namespace" or "the cluster".
 	title, apiVersion, kind, scope string
 	schema                         extv1.JSONSchemaProps
 	// types are the Go types of spec and status, or of the whole object if it has neither.
@@ -158,21 +158,23 @@ func TestReferenceIsComplete(t *testing.T) {
 	}
 }
 
-// A page is the reference with a table for each type.
+// A page is the reference page while it is being generated.
 type page struct {
 	*generator
 
-	// tables contains the tables by title. schemas contains the schemas that they were created from.
+	// tables contains the table of each type by its title. schemas contains the type's schema by the same title, to
+	// detect different types with the same name.
 	tables, schemas map[string]string
 }
 
-// typeNamed returns the generator's schema of a type of this API, with references to other types.
+// typeNamed returns the generator's schema of a type in package v1. The schema refers to other types by name.
 func (p *page) typeNamed(name string) *extv1.JSONSchemaProps {
 	s := p.parser.Schemata[crd.TypeIdent{Package: p.pkg, Name: name}]
 	return &s
 }
 
-// follow resolves a reference to a type of this API. For a type of Kubernetes, foreign is its name with the package.
+// follow resolves a reference to a type in package v1, and returns the type's schema and name. For a type of another
+// package, it returns only the type's name and, as foreign, the package.
 func (p *page) follow(s *extv1.JSONSchemaProps) (resolved *extv1.JSONSchemaProps, name, foreign string) {
 	for resolved = s; resolved != nil && resolved.Ref != nil; {
 		typ, pkg, err := crd.RefParts(*resolved.Ref)

@@ -19,8 +19,8 @@ const (
 	typeObject = "object"
 )
 
-// TestSpecsAreBounded checks that every list, map and text in a spec has a maximum size, so that no object can reach
-// etcd's limit. BackupRecords are an exception, because the controller writes them from accepted objects, and a
+// TestSpecsAreBounded checks that every list, map and string in a spec has a maximum size, so that no object can
+// reach etcd's limit. BackupRecords are an exception, because the controller writes them from accepted objects, and a
 // refusal would stop a deletion.
 func TestSpecsAreBounded(t *testing.T) {
 	g := newGenerator(t)

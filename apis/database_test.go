@@ -22,7 +22,7 @@ func database(changes map[string]any) map[string]any {
 		"metadata": map[string]any{"name": "db", "namespace": "default"}, "spec": spec}
 }
 
-// stored returns the spec of a Database with a volume and more fields.
+// stored returns the spec of a Database with a volume, with the given changes.
 func stored(changes map[string]any) map[string]any {
 	spec := map[string]any{"type": "mysql", "storageSize": "1Gi"}
 	maps.Copy(spec, changes)

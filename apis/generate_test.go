@@ -187,7 +187,7 @@ func (g *generator) settingsCRD(t *testing.T) extv1.CustomResourceDefinition {
 	return out
 }
 
-// platformCRD returns the CRD of the Platform, whose amounts may be numbers or texts.
+// platformCRD returns the CRD of the Platform. Its resource amounts may be numbers or strings.
 func (g *generator) platformCRD(t *testing.T) extv1.CustomResourceDefinition {
 	t.Helper()
 	out := g.crd(t, v1.KindPlatform)

@@ -13,8 +13,8 @@ import (
 	extv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// The API server's cost limits do not include the parsing of a quantity in a rule, although a quantity of ten bytes
-// can take minutes. Each rule must therefore match the text against a pattern first.
+// The API server's cost limits for rules do not include the parsing of a quantity, although a quantity of ten bytes
+// can take minutes to parse. Each rule must therefore match the quantity against a pattern first.
 
 // TestRulesMatchFirst checks that each rule in a schema matches a quantity against a pattern before it parses it.
 func TestRulesMatchFirst(t *testing.T) {
@@ -94,7 +94,7 @@ func schemas(t *testing.T) map[string]*extv1.JSONSchemaProps {
 	}
 }
 
-// walk calls a function for a schema and everything below it. [] stands for any key or item.
+// walk calls see for a schema and for all schemas inside it. In a path, [] stands for any key or item.
 func walk(path string, s *extv1.JSONSchemaProps, see func(string, *extv1.JSONSchemaProps)) {
 	see(path, s)
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
@@ -144,7 +144,7 @@ func readsUnmatched(t *testing.T, rule string) ([]string, int) {
 	return r.unmatched, r.reads
 }
 
-// visit visits an expression, which is evaluated only if these operands match.
+// visit visits an expression that is evaluated only if all operands in matched have matched a pattern.
 func (r *ruleReader) visit(e ast.Expr, matched operands) {
 	switch e.Kind() { //nolint:exhaustive // Other kinds contain no expressions.
 	case ast.CallKind:
@@ -198,7 +198,7 @@ func (r *ruleReader) visitCall(c ast.CallExpr, matched operands) {
 	}
 }
 
-// matched returns the operands that are known to match if an expression has this truth value.
+// matched returns the operands that must have matched a pattern if expression e evaluates to truth.
 func (r *ruleReader) matched(e ast.Expr, truth bool) operands {
 	if e.Kind() != ast.CallKind {
 		return nil
@@ -220,7 +220,7 @@ func (r *ruleReader) matched(e ast.Expr, truth bool) operands {
 	return nil
 }
 
-// text returns an expression as text, which identifies an operand.
+// text returns the source code of an expression, which identifies an operand.
 func (r *ruleReader) text(e ast.Expr) string {
 	text, err := parser.Unparse(e, r.source)
 	if err != nil {
@@ -229,7 +229,7 @@ func (r *ruleReader) text(e ast.Expr) string {
 	return text
 }
 
-// refusesEndless reports whether a pattern refuses all numbers with an exponent of three or more digits.
+// refusesEndless reports whether a pattern refuses numbers with an exponent of three or more digits.
 func refusesEndless(pattern string) bool {
 	p, err := regexp.Compile(pattern)
 	return err == nil && !slices.ContainsFunc(endless(), p.MatchString)

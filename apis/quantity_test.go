@@ -11,8 +11,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// endless returns numbers with exponents that would keep a quantity parser busy for several seconds or longer, and
-// shorter numbers of the same form.
+// endless returns numbers with such large exponents that a quantity parser would need several seconds or longer. It
+// also returns shorter numbers of the same form.
 func endless() []string {
 	var out []string
 	for digits := 3; digits <= 40; digits++ {
@@ -70,8 +70,8 @@ func TestQuantitiesAreBounded(t *testing.T) {
 	}
 }
 
-// isQuantity reports whether a field contains a quantity. It recognizes a resource.Quantity by its type, and a text
-// by a rule, its description or its name.
+// isQuantity reports whether a field contains a quantity. It recognizes a resource.Quantity by its type, and a string
+// field by its rules, its description or its name.
 func isQuantity(path string, s *extv1.JSONSchemaProps) bool {
 	if s.XIntOrString {
 		return true
@@ -102,9 +102,9 @@ func patterned(t *testing.T, s *extv1.JSONSchemaProps) bool {
 	return false
 }
 
-// TestQuantityAttack checks that a claim with an endless number in any field is refused, on creation and on update.
-// The API server must not calculate with such a number, even if it is already stored. The test measures this in
-// allocated bytes, because such a calculation needs many.
+// TestQuantityAttack checks that a claim with a huge exponent in any quantity is refused, on creation and on update.
+// The API server must not calculate with such a quantity, even if it is already stored. The test measures allocated
+// bytes, because a calculation would allocate many.
 func TestQuantityAttack(t *testing.T) {
 	for file, root := range schemas(t) {
 		if file != xrdMySQL && file != xrdDatabase {
@@ -158,7 +158,7 @@ func attackField(t *testing.T, v *validator, file, path string) {
 	}
 }
 
-// with returns a valid object in which a quantity field has this value.
+// with returns a valid object with the given value in a quantity field.
 func with(file, path string, value any) map[string]any {
 	object := claim(map[string]any{})
 	if file == xrdDatabase {
@@ -178,9 +178,9 @@ func with(file, path string, value any) map[string]any {
 	return object
 }
 
-// allocated returns the number of bytes that a call allocates. The runtime counts small allocations later, up to some
-// megabytes, so limits need a margin. A calculation with an endless number allocates tens of megabytes. The duration
-// of the call is not a reliable measure on a busy machine.
+// allocated returns the number of bytes that a call allocates. The runtime counts small allocations with a delay of
+// up to some megabytes, so limits need a margin. A calculation with a huge exponent allocates tens of megabytes. The
+// duration of the call is not a reliable measure on a busy machine.
 func allocated(f func()) uint64 {
 	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(s)

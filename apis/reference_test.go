@@ -17,7 +17,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// These pages document fields for users.
+// Pages that document the fields for users.
 const (
 	pageDatabase = "../docs/reference/database-claim.md"
 	pagePlatform = "../docs/how-to/platform-policy.md"
@@ -53,8 +53,8 @@ func fieldsOf(typ reflect.Type, path string) []string {
 	return out
 }
 
-// A row is a row of a table of fields. The field first contains the names in its first cell, and all contains the
-// names in the whole row and in the table's header.
+// A row is a row of a table that documents fields. In a row, first contains the names in the first cell, and all
+// contains the names in all cells and in the table's header.
 type row struct{ first, all []string }
 
 var (
@@ -66,7 +66,7 @@ func namesIn(text string) []string {
 	return name.FindAllString(strings.Join(codeSpan.FindAllString(text, -1), " "), -1)
 }
 
-// rowsOf returns the rows of all tables of fields on a page.
+// rowsOf returns the rows of all tables on a page that document fields or settings.
 func rowsOf(page string) []row {
 	var out []row
 	head := ""

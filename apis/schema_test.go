@@ -26,7 +26,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// These are the files of the XRDs.
+// Files of the XRDs.
 const (
 	xrdMySQL      = "xrd-xmysqls.yaml"
 	xrdDatabase   = "xrd-xdatabases.yaml"

@@ -36,8 +36,7 @@ func TestStatusIsForPeople(t *testing.T) {
 	}
 }
 
-// notOurs returns fields of BackupStores and archives that are copied from other objects and keep their original
-// names.
+// notOurs returns the exceptions from the naming rules: fields that keep their names from other objects.
 func notOurs() []string {
 	return []string{v1.KindBackupStore + " status.adoption.backups[].announcedAt",
 		v1.KindMySQL + " status.restore.archive.dataBytes"}

@@ -75,8 +75,8 @@ func (g *generator) mysqlSchema(t *testing.T) extv1.JSONSchemaProps {
 	}
 }
 
-// spec returns the schema of the spec of either API, or of Settings. It lets an amount be a number or a text. The
-// generator would only allow a text.
+// spec returns the schema of the spec of an API, or of Settings. It allows a number or a string for each resource
+// amount. The generator would allow only a string.
 func (g *generator) spec(t *testing.T, name string) extv1.JSONSchemaProps {
 	t.Helper()
 	spec := g.schema(t, name)
@@ -94,8 +94,7 @@ func (g *generator) spec(t *testing.T, name string) extv1.JSONSchemaProps {
 	return spec
 }
 
-// The API server reports these messages for an invalid setting. It adds "Required value" after the message or
-// "Unsupported value" before it.
+// Error messages for a setting that is a map or a list. The API server adds "Required value" or "Unsupported value".
 const (
 	notASection = "a setting must be a string, a number or a boolean, and not a map. Write settings directly under " +
 		"config"
@@ -103,12 +102,14 @@ const (
 		"ANSI,TRADITIONAL"
 )
 
-// settingSchema returns a schema that refuses maps and lists. A setting may be a string, a number or a boolean. A
-// structural schema can only allow this without a type, and CEL rules do not see values without a type
-// (SchemaDeclType in k8s.io/apiserver/pkg/cel/common). So the schema uses validations that apply to one type only.
-// For example, no map has at least one and at most zero properties. The API server's error contains only the name of
-// a required property, or the allowed items of a list. The messages for users are therefore used as such a name and
-// such an item. The API server itself drops null.
+// settingSchema returns the schema of a setting, which may be a string, a number or a boolean. It must refuse maps
+// and lists. A structural schema can allow several types only by omitting the type. CEL rules do not see values
+// without a type (SchemaDeclType in k8s.io/apiserver/pkg/cel/common). The schema therefore uses validations that no
+// map and no list can pass. For example, no map has at least one and at most zero properties.
+//
+// For a missing property, the API server's error contains only the property's name. For a list item, it contains the
+// allowed values. The schema therefore uses the messages for users as this name and as this value. The API server
+// drops null by itself.
 func settingSchema() *extv1.JSONSchemaProps {
 	preserve := true
 	return &extv1.JSONSchemaProps{
@@ -122,7 +123,7 @@ func settingSchema() *extv1.JSONSchemaProps {
 	}
 }
 
-// boundForeign limits fields with Kubernetes types and values of maps, which markers in package v1 cannot limit.
+// boundForeign limits the sizes of Kubernetes types and of map values. Markers in package v1 cannot limit them.
 func boundForeign(field string, s *extv1.JSONSchemaProps) {
 	lists := map[string]int64{
 		"preferredDuringSchedulingIgnoredDuringExecution": 32, "requiredDuringSchedulingIgnoredDuringExecution": 32,
@@ -182,8 +183,9 @@ func (g *generator) xrdDatabase(t *testing.T) *xapiextv1.CompositeResourceDefini
 	return xrd
 }
 
-// columns returns the columns for kubectl, including the wide columns of one API. Crossplane adds SYNCED, READY and
-// AGE to all kinds, and CONNECTION-SECRET to claims (pkg/xcrd/schemas.go in crossplane-runtime v2.4.0).
+// columns returns the columns that kubectl prints. The columns in wide are printed only with -o wide. Crossplane adds
+// SYNCED, READY and AGE to all kinds, and CONNECTION-SECRET to claims (pkg/xcrd/schemas.go in crossplane-runtime
+// v2.4.0).
 func columns(wide ...extv1.CustomResourceColumnDefinition) []extv1.CustomResourceColumnDefinition {
 	wide = append(wide, extv1.CustomResourceColumnDefinition{Name: "STORE", JSONPath: ".status.backups.store"},
 		extv1.CustomResourceColumnDefinition{Name: "MESSAGE", JSONPath: ".status.message"})
@@ -206,7 +208,7 @@ func compositionDatabase() *xapiextv1.Composition {
 	return c
 }
 
-// composition returns a Composition that calls the function with the settings of a volume mode.
+// composition returns a Composition that calls the function with the given volume mode.
 func composition(name string, mode v1.VolumeMode) *xapiextv1.Composition {
 	namespace := "crossplane-system"
 	input, _ := json.Marshal(map[string]any{ //nolint:errchkjson // Strings only.

@@ -55,7 +55,7 @@ func examples(tb testing.TB) []string {
 	return names
 }
 
-// load returns a caller with the documents of an example.
+// load returns a caller with the objects in the YAML files of an example.
 func load(tb testing.TB, example string) *caller {
 	tb.Helper()
 	dir := filepath.Join("..", "examples", example)
@@ -77,7 +77,7 @@ func load(tb testing.TB, example string) *caller {
 	return c
 }
 
-// at returns the value at a path of maps, or nil.
+// at returns the value at a path in nested maps, or nil.
 func at(m map[string]any, path ...string) any {
 	var v any = m
 	for _, p := range path {

@@ -25,7 +25,7 @@ type codec struct {
 type codecKind int
 
 const (
-	// plain types are encoded by their reflect.Kind.
+	// plain types, such as strings and numbers, are encoded by their reflect.Kind.
 	plain codecKind = iota
 	// fields is a struct that is encoded field by field.
 	fields
@@ -35,7 +35,8 @@ const (
 	custom
 )
 
-// A jsonField is a field of a struct. Its index is a path through inlined structs.
+// A jsonField is a field of a struct. index is the argument of FieldByIndex, because the field can be in an inlined
+// struct.
 type jsonField struct {
 	name                string
 	index               []int
@@ -68,7 +69,7 @@ func newCodec(t reflect.Type) *codec {
 	case t == quantityType:
 		return &codec{kind: quantity}
 	case t.Kind() == reflect.Struct && reflect.PointerTo(t).Implements(objectType):
-		// The function reads an API object field by field, because it must refuse a field that it cannot read. The lenient
+		// API objects are decoded field by field, because the function must refuse a field that it cannot read. The lenient
 		// UnmarshalJSON of some types is only for the controller.
 	case t.Kind() != reflect.Pointer && (t.Implements(marshalerType) || reflect.PointerTo(t).Implements(unmarshalerType)):
 		return &codec{kind: custom}
@@ -103,8 +104,8 @@ func structFields(t reflect.Type, parents []int) []jsonField {
 	return out
 }
 
-// elementCodec returns the codec of a field's type. It returns nil for a struct, because a struct type may contain
-// itself. codecFor resolves the codec of such a field when it is used.
+// elementCodec returns the codec of a field's type, or nil for a struct. A struct type may contain itself, so
+// codecFor looks up its codec only when the field is used.
 func elementCodec(t reflect.Type) *codec {
 	if t.Kind() == reflect.Struct {
 		return nil

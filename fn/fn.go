@@ -42,10 +42,11 @@ func (f *Function) RunFunction(_ context.Context, req *fnv1.RunFunctionRequest) 
 	return rsp, nil
 }
 
-// The TTL limits how long Crossplane waits before the next call. The general limit is ttl. For an instance without
-// changes whose required resources are all watched, it is ttlSettled. It is needed because no watch reports some
-// changes, such as a new release of this function. The minimum for an instance that changes is ttlMoving. It is
-// needed because Crossplane drops events of an XR with many events, for example during a start (circuitTime).
+// The TTL of a response is the maximum time until Crossplane calls the function again. The default is ttl. ttlSettled
+// applies to an instance without changes, if Crossplane watches all of its required resources. It is needed because
+// no watch reports some changes, such as a new release of this function. ttlMoving is the minimum for an instance
+// that is changing. It is short, because Crossplane drops events of an XR that has many, for example during a start
+// (circuitTime).
 const (
 	ttl        = time.Minute
 	ttlSettled = 10 * time.Minute
@@ -65,7 +66,7 @@ func ttlOf(req *fnv1.RunFunctionRequest, out *compose.Output, now time.Time) tim
 	return ttl
 }
 
-// lastChange returns when a condition of the XR last changed, or now if there is none.
+// lastChange returns the time of the last change of a condition of the XR, or now if the XR has no conditions.
 func lastChange(req *fnv1.RunFunctionRequest, now time.Time) time.Time {
 	var last time.Time
 	for _, c := range conditionsOf(req) {
@@ -79,7 +80,7 @@ func lastChange(req *fnv1.RunFunctionRequest, now time.Time) time.Time {
 	return last
 }
 
-// changedAt returns when a condition changed, or zero if it is unknown.
+// changedAt returns the time of a condition's last change, or zero if it is unknown.
 func changedAt(c map[string]*structpb.Value) time.Time {
 	t, err := time.Parse(time.RFC3339, c["lastTransitionTime"].GetStringValue())
 	if err != nil {
@@ -124,22 +125,22 @@ func refused(req *fnv1.RunFunctionRequest, out *compose.Output, err error) *fnv1
 		condition(v1.ConditionStalled, fnv1.Status_STATUS_CONDITION_TRUE, reason, message),
 		condition(v1.ConditionReconciling, fnv1.Status_STATUS_CONDITION_FALSE, v1.ReasonReconciled, ""))
 	rsp.Requirements = requirements(req, out.Requirements)
-	// A Fatal result must be the last one. It is an event only of the XR, so a warning also reports the error on the
-	// claim.
+	// A Fatal result must be the last one. Crossplane reports it only on the XR, so a warning reports the same error on
+	// the claim.
 	rsp.Results = append(rsp.Results, warningResult(reason, message),
 		&fnv1.Result{Severity: fnv1.Severity_SEVERITY_FATAL, Message: message, Target: fnv1.Target_TARGET_COMPOSITE.Enum()})
 	return rsp
 }
 
-// circuitTime is how long hearsAll considers the condition Responsive. Crossplane's circuit breaker drops the events
-// of an XR for five minutes by default (--circuit-breaker-cooldown). The constant is twice that time, in case the
-// flag has a higher value.
+// circuitTime is the maximum age of the condition Responsive that hearsAll considers. Crossplane's circuit breaker
+// drops the events of an XR for five minutes by default (--circuit-breaker-cooldown). The constant is twice that
+// time, in case the flag has a higher value.
 const circuitTime = 10 * time.Minute
 
-// hearsAll reports whether Crossplane delivers all events of this XR. If there are too many, Crossplane drops events
-// and sets the condition Responsive to False. The function then learns about changes only from the next periodic
-// call. The condition is not updated before the first event after the cooldown, and an idle instance has no events
-// (RecordEvent in internal/circuit/token_bucket.go of Crossplane). An old condition is therefore ignored.
+// hearsAll reports whether Crossplane delivers all events of the XR. If there are too many, Crossplane drops events
+// and sets the condition Responsive to False. The function is then called only when the TTL expires. Crossplane
+// updates the condition only with the first event after the cooldown, but an idle instance has no events (RecordEvent
+// in internal/circuit/token_bucket.go of Crossplane). An old condition is therefore ignored.
 func hearsAll(req *fnv1.RunFunctionRequest, now time.Time) bool {
 	return !slices.ContainsFunc(conditionsOf(req), func(c map[string]*structpb.Value) bool {
 		return c["type"].GetStringValue() == "Responsive" && c["status"].GetStringValue() == "False" &&

@@ -368,8 +368,8 @@ func TestKeptConditions(t *testing.T) {
 	}
 }
 
-// TestConditionsExist checks that each condition exists from the first call on, even for a refused spec. Otherwise
-// `kubectl wait` would not find it.
+// TestConditionsExist checks that the first response already contains each condition, even for a refused spec.
+// Otherwise `kubectl wait` would not find it.
 func TestConditionsExist(t *testing.T) {
 	want := []string{"Accepted", "Blocked", "LastBackupSucceeded", "PendingRestart", "Reconciling", "Restored",
 		"Serving", "Stalled"}

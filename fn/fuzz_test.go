@@ -153,8 +153,8 @@ func sorted[T any](m map[string]T) []string {
 	return keys
 }
 
-// mayNotStart returns why invariants 3 and 9 forbid the server to run, or "". It evaluates the request without any
-// code of the function.
+// mayNotStart returns the reason why the server must not run, or "". It evaluates invariants 3 and 9 of
+// docs/contribute/design.md from the request, without any code of the function.
 func mayNotStart(req *fnv1.RunFunctionRequest) string {
 	xr := req.GetObserved().GetComposite().GetResource().AsMap()
 	observed := func(name string) map[string]any {
@@ -195,7 +195,7 @@ func mayNotStart(req *fnv1.RunFunctionRequest) string {
 	return historyForbids(req, xr)
 }
 
-// historyForbids returns why an empty server must not be started, or "".
+// historyForbids returns the reason why backups of previous instances forbid an empty server, or "".
 func historyForbids(req *fnv1.RunFunctionRequest, xr map[string]any) string {
 	previous, _ := at(xr, "status", "internal", "previousBackup").(string)
 	records, known := req.GetRequiredResources()["records"]

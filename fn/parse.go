@@ -97,7 +97,7 @@ func checkSettings(s *v1.Settings) error {
 	return nil
 }
 
-// parseXR decodes an XR of any of the APIs. An XDatabase is represented as an XMySQL of that kind.
+// parseXR decodes an XR of any supported API. It converts an XDatabase to an XMySQL, which keeps the kind.
 func parseXR(s *structpb.Struct) (*v1.XMySQL, v1.DatabaseType, error) {
 	kind, apiVersion := s.GetFields()["kind"].GetStringValue(), s.GetFields()["apiVersion"].GetStringValue()
 	switch {

@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// endless returns quantities with huge exponents or many digits. A usual parser would need much memory and at least
-// several seconds for each of them.
+// endless returns quantities with huge exponents or many digits. The Kubernetes library would need much memory, and
+// at least several seconds, to calculate with each of them.
 func endless() []string {
 	var out []string
 	for digits := 3; digits <= 40; digits++ {
@@ -21,9 +21,9 @@ func endless() []string {
 	return append(out, strings.Repeat("9", 100_000)+"e-999", "1e"+strings.Repeat("0", 1000)+"9")
 }
 
-// allocated returns the number of bytes that a call allocates. The runtime counts small allocations later, up to some
-// megabytes, so limits need a margin. A calculation with an endless number allocates tens of megabytes. The duration
-// of the call is not a reliable measure on a busy machine.
+// allocated returns the number of bytes that a call allocates. The runtime counts small allocations with a delay of
+// up to some megabytes, so limits need a margin. A calculation with a huge exponent allocates tens of megabytes. The
+// duration of the call is not a reliable measure on a busy machine.
 func allocated(f func()) uint64 {
 	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(s)
@@ -35,7 +35,7 @@ func allocated(f func()) uint64 {
 
 // A placed quantity is inserted into a specific field of a request.
 type placed struct {
-	// named is the name of the field in the refusal. It is empty if the function may ignore the quantity.
+	// named is the field name that the refusal must contain. It is empty if the function may ignore the quantity.
 	named string
 	put   func(t *testing.T, req *fnv1.RunFunctionRequest, text string)
 }
@@ -84,9 +84,9 @@ func placedInRequired(key string, path ...string) placed {
 	}}
 }
 
-// TestQuantityAttack puts endless numbers into each field of a request that may contain a quantity. The function must
-// refuse the field by name or ignore the number, and must never calculate with it. The test measures this in
-// allocated bytes, because such a calculation needs many.
+// TestQuantityAttack puts quantities with huge exponents into each field of a request that may contain a quantity.
+// The function must refuse the field by name or ignore the quantity, and must never calculate with it. The test
+// measures allocated bytes, because a calculation would allocate many.
 func TestQuantityAttack(t *testing.T) {
 	cases := map[string]struct {
 		placed

@@ -29,8 +29,8 @@ func TestSettled(t *testing.T) {
 			"lastTransitionTime": time.Now().Add(-ago).Format(time.RFC3339),
 		}}, "conditions")
 	}
-	// moving returns a change of an instance in which a condition has changed recently. If down is set, the server is
-	// down.
+	// moving returns a change that adds a condition with a recent transition time. If down is set, the Deployment is not
+	// ready.
 	moving := func(condition string, ago time.Duration, down bool) func(*caller) *caller {
 		return func(c *caller) *caller {
 			c = status([]any{map[string]any{"type": condition, "status": "True", "reason": "Any",

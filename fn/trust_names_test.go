@@ -21,9 +21,9 @@ func TestOthersRecord(t *testing.T) {
 	}
 }
 
-// TestNamesStayApart checks claims with hostile names, of both kinds and in namespaces with similar names. Their
-// objects must all be different, except for the Deployment and the Service of a MySQL and a Database with the same
-// name. They must not use volumes and Secrets that other users create for their instances.
+// TestNamesStayApart checks claims of both kinds whose names and namespaces could result in equal object names. Their
+// objects must all have different names, except for the Deployment and the Service of a MySQL and a Database with the
+// same name. They must not use volumes and Secrets that other users create for their instances.
 func TestNamesStayApart(t *testing.T) {
 	long := strings.Repeat("a", 52)
 	names := []string{

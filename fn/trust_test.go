@@ -28,7 +28,7 @@ var odd = []any{
 	[]any{"x"}, map[string]any{"namespace": "other", "name": "x"},
 }
 
-// A reach describes what a field can influence. It also contains values that try to influence more.
+// A reach documents what a field of a claim may influence. It also contains hostile values for a test of this limit.
 type reach struct {
 	// target describes what the field can influence.
 	target string
@@ -303,8 +303,8 @@ func (c *caller) with(field, key string, value any) *caller {
 // allowedTaint is the taint that claims may tolerate in this test.
 const allowedTaint = marker
 
-// siblings are fields that must be set together with another field, by the name of their parent. Without them, any
-// value of that field would be refused.
+// siblings contains valid values for required fields, by the name of their parent. The tests add them to a parent,
+// because the hostile value of another field would otherwise always be refused.
 var siblings = map[string]map[string]any{
 	"matchExpressions": {"key": "disk", "operator": "In", "values": []any{"ssd"}},
 	"matchFields":      {"key": "metadata.name", "operator": "In", "values": []any{"node-1"}},
@@ -349,14 +349,14 @@ func giveSiblings(key string, value any) {
 	}
 }
 
-// imports are import sources that the platform allows.
+// imports contains a valid import source of each kind. letImport makes the platform allow them.
 var imports = map[string]func() any{
 	"volume": func() any { return map[string]any{"pvcRef": map[string]any{"name": "theirs"}} },
 	"server": func() any { return map[string]any{"host": "db.allowed", "secretRef": map[string]any{"name": "ours"}} },
 	"dump":   func() any { return map[string]any{"storeRef": map[string]any{"name": "offsite"}, "name": "a.sql"} },
 }
 
-// below wraps a value in the rest of a field's path, which follows a [] in it.
+// below wraps a value for a field in a list or a map. path is the part of the field's path after the first [].
 func below(path, field, key string, value any) any {
 	if path == "" && len(reaches[field].keys) > 0 {
 		return map[string]any{key: value}
@@ -560,8 +560,8 @@ func (g *guard) need(key string, s *fnv1.ResourceSelector) {
 	}
 }
 
-// isBeside reports whether a key belongs to the instance, or to another instance in its namespace that it restores
-// from.
+// isBeside reports whether a key belongs to the instance, or to the instance in spec.restore.from in the same
+// namespace.
 func (g *guard) isBeside(key string) bool {
 	other := g.instance
 	other.Name, _ = at(g.xr, "spec", "restore", "from").(string)
@@ -615,7 +615,7 @@ func (g *guard) object(name string, o map[string]any) {
 	}
 }
 
-// isObserved reports whether a pod is the same as the observed one. Such a pod is not checked.
+// isObserved reports whether a pod equals an observed pod template. The caller does not check an observed pod again.
 func (g *guard) isObserved(pod map[string]any) bool {
 	return slices.ContainsFunc(g.observed, func(o map[string]any) bool {
 		return reflect.DeepEqual(at(o, "spec", "template", "spec"), any(pod))
@@ -812,7 +812,7 @@ func (g *guard) container(name string, c map[string]any, onNode bool) {
 }
 
 // mounts checks the mounts of a container. Backups and imported volumes must be read-only. Only containers with the
-// job image may mount the access to a store.
+// job image may mount the Secret for access to a store.
 func (g *guard) mounts(name string, c map[string]any, ours bool) {
 	mounts, _ := c["volumeMounts"].([]any)
 	for _, m := range mounts {

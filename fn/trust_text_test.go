@@ -14,18 +14,18 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/fn/compose"
 )
 
-// marker is a text that occurs only in hostile values.
+// marker is a string that occurs only in hostile values.
 const marker = "zq7marker"
 
-// A place is a path at which a claim's text is allowed. Its path is a prefix of the path in a response. Its field is
-// a prefix of the names of the fields whose text may occur there.
+// A place is a location in a response at which the values of certain fields may occur. The prefix of the location is
+// path, and the prefix of the fields' names is field.
 type place struct{ path, field string }
 
 // anyField stands for all fields except the password.
 const anyField = ""
 
-// places lists all places. TestNoFieldReachesFurther fails if a field's text occurs anywhere else. If the text does
-// no harm there, add a place.
+// places lists all allowed places. TestNoFieldReachesFurther fails if the value of a field occurs anywhere else. If
+// the value does no harm there, add a place.
 var places = []place{
 	{"config data.my.cnf", "config[]"},
 	{"settings-check spec.template.metadata.annotations.crossplane-mysql.io/config", "config[]"},
@@ -68,7 +68,8 @@ var places = []place{
 	{"status.restore.", "restore."},
 }
 
-// texts reports an error if a field's text occurs at another place in a response. It marks the places that are used.
+// texts reports an error if the value of a field occurs in a response outside of its places. It records the places
+// that it found in used.
 func (g *guard) texts(field string, rsp *fnv1.RunFunctionResponse, used map[place]bool) {
 	for name, r := range rsp.GetDesired().GetResources() {
 		g.text(used, field, name+" ", r.GetResource().AsMap())
@@ -88,7 +89,8 @@ func (g *guard) texts(field string, rsp *fnv1.RunFunctionResponse, used map[plac
 	}
 }
 
-// text reports an error if a field's text occurs in a value or below it.
+// text searches a value and its children for the hostile value of a field, and reports each place that is not
+// allowed.
 func (g *guard) text(used map[place]bool, field, path string, value any) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -112,7 +114,7 @@ func (g *guard) text(used map[place]bool, field, path string, value any) {
 	}
 }
 
-// textAt reports an error about a field's text at a path, unless a place allows it.
+// textAt reports an error that the value of a field occurs at a path, unless a place allows it.
 func (g *guard) textAt(used map[place]bool, field, path string) {
 	if _, inPod, ok := strings.Cut(path, " spec.template.spec."); ok {
 		path = "pod " + inPod
@@ -139,15 +141,15 @@ func takesText(t *testing.T, field string) bool {
 	return false
 }
 
-// isUnnoticed reports whether the server's pod changed although the digest of the wish did not. A running server
-// would ignore such a change, and the platform's policy would not apply to it.
+// isUnnoticed reports whether the server's pod changed, but not the digest of the spec fields that determine the pod
+// (wish). A running server would ignore such a change, and the platform's policy would not apply to it.
 func isUnnoticed(before, after *fnv1.RunFunctionResponse) bool {
 	wishBefore, podBefore := serverIn(before)
 	wish, pod := serverIn(after)
 	return podBefore != nil && pod != nil && wish == wishBefore && !proto.Equal(pod, podBefore)
 }
 
-// serverIn returns the digest of the wish and the pod template in a response.
+// serverIn returns the digest of the wish, and the pod template, from the Deployment in a response.
 func serverIn(rsp *fnv1.RunFunctionResponse) (wish string, pod *structpb.Value) {
 	d := rsp.GetDesired().GetResources()[v1.ResourceDeployment].GetResource().GetFields()
 	annotations := d["metadata"].GetStructValue().GetFields()["annotations"].GetStructValue().GetFields()
@@ -163,12 +165,13 @@ func cannotChange(xrd, field string) bool {
 
 // A tally counts what TestNoFieldReachesFurther has checked.
 type tally struct {
-	// composed counts resources and container commands. Their names are prefixed with the name of the base example.
+	// composed counts the composed resources and the commands of containers. Its keys begin with the name of the
+	// example.
 	composed map[string]int
-	// servers counts the servers that were composed with a hostile value, by field. texts counts the texts in hostile
-	// values.
+	// servers counts, by field, the servers that were composed with a hostile value. texts counts the accepted hostile
+	// strings.
 	servers, texts map[string]int
-	// places contains the places at which the test found a text.
+	// places contains the places at which the test found a hostile value.
 	places map[place]bool
 }
 

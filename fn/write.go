@@ -160,6 +160,6 @@ func ready(r bool) fnv1.Ready {
 // errors in many fields.
 const maxMessage = 8 << 10
 
-// printableText makes a text valid UTF-8, because otherwise the response could not be sent. It also removes control
-// sequences, which may occur in texts from a webhook, a kubelet or a claim.
+// printableText makes a string valid UTF-8, because otherwise the response could not be sent. It also removes control
+// sequences, which may occur in messages from a webhook or a kubelet, and in claims.
 func printableText(s string) string { return v1.PrintableText(s, maxMessage) }

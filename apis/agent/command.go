@@ -9,13 +9,13 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// These types and functions return the commands of the agent for Jobs and init containers. `controller COMMAND
-// --help` describes the flags. A test of the controller's program parses all of the commands.
+// The types and functions in this file build the command lines of the agent for Jobs and init containers. `controller
+// COMMAND --help` describes the flags. A test of the controller parses all of these command lines.
 
 // A Backup contains the flags of `controller backup`.
 type Backup struct {
-	// Volume and Archive are paths in the container. For an archive in a store, Object is its prefix and Archive is
-	// empty. AccessFolder then contains the access to the store.
+	// Volume and Archive are paths in the container. For an archive in a store, Archive is empty and Object is the
+	// prefix of the archive. AccessFolder then contains the Secret for access to the store.
 	Volume, Archive, Object string
 	// Record is the BackupRecord of the backup. Image is the image of the server.
 	Record, Image string
@@ -27,15 +27,15 @@ type Backup struct {
 	NeverServed bool
 	// WithoutOutside is true if a user has allowed the backup to omit data outside of the data directory.
 	WithoutOutside bool
-	// Announced is when the BackupRecord was created.
+	// Announced is the creation time of the BackupRecord.
 	Announced time.Time
-	// Number is the number of the backup among the backups of its claim. StorageSize is the storage size that the
-	// instance requested. The manifest contains both, so that the BackupRecord can be created again from it.
+	// Number is the sequence number of the backup. StorageSize is the storage size that the instance requested. The
+	// manifest contains both, so that the controller can recreate the BackupRecord from it.
 	Number      int64
 	StorageSize string
 }
 
-// Command returns the command.
+// Command returns the command line of `controller backup`.
 func (b Backup) Command() []string {
 	out := []string{
 		Program, "backup", "--volume=" + b.Volume, "--directory=" + v1.DataDirectory, placeOf(b.Archive, b.Object),
@@ -64,10 +64,11 @@ func (b Backup) Command() []string {
 	return out
 }
 
-// An Unpacking contains the flags of a command that unpacks an archive. The command runs after a VersionContainer.
+// An Unpacking contains the flags of a command that unpacks an archive. The command needs the version of the server's
+// image, so a container from VersionContainer must run first.
 type Unpacking struct {
-	// Archive and Volume are paths in the container. For an archive in a store, Object is its name and Archive is
-	// empty. AccessFolder then contains the access to the store.
+	// Archive and Volume are paths in the container. For an archive in a store, Archive is empty and Object is the name
+	// of the archive. AccessFolder then contains the Secret for access to the store.
 	Archive, Object, Volume string
 	SHA256                  string
 	// Version is the version of the server that wrote the data. Clean is true if that server stopped cleanly.
@@ -80,7 +81,7 @@ func (u Unpacking) Restore(xr types.UID) []string {
 	return u.command("restore", "--directory="+v1.DataDirectory, "--xr="+string(xr))
 }
 
-// Unpack returns the command `controller unpack`, which unpacks a copy next to the archive.
+// Unpack returns the command `controller unpack`, which unpacks a copy of the data for a restore test.
 func (u Unpacking) Unpack() []string { return u.command("unpack") }
 
 func (u Unpacking) command(name string, place ...string) []string {
@@ -90,13 +91,14 @@ func (u Unpacking) command(name string, place ...string) []string {
 		"--target-version="+VersionFile)
 }
 
-// AccessFolder is the directory with a Job's access to a store, from a Secret that the controller creates.
+// AccessFolder is the directory at which a Job mounts the Secret for access to a store. The controller creates the
+// Secret.
 const AccessFolder = "/" + AccessVolumeName
 
 // GatewayPort is the port of the backup gateway.
 const GatewayPort = 8443
 
-// placeOf returns the flag for an archive in a file or in a store.
+// placeOf returns the flag with the location of an archive: a file, or an object in a store.
 func placeOf(archive, object string) string {
 	if object != "" {
 		return "--object=" + object
@@ -104,8 +106,9 @@ func placeOf(archive, object string) string {
 	return "--archive=" + archive
 }
 
-// Initialize returns the command `controller initialize` for the data volume of an XR. secret is the directory with
-// the password. sockets is the directory that the command creates for the server's socket.
+// Initialize returns the command `controller initialize`, which initializes or checks the database on the data volume
+// of an XR. secret is the directory with the password. The command creates the directory sockets for the server's
+// socket.
 func Initialize(xr types.UID, volume, secret, sockets string) []string {
 	return []string{CopiedProgram, "initialize", "--volume=" + volume, "--directory=" + v1.DataDirectory,
 		"--xr=" + string(xr), "--secret=" + secret, "--sockets=" + sockets}
@@ -129,34 +132,35 @@ func BootCheck(folder string) []string {
 	return []string{CopiedProgram, "bootcheck", "--folder=" + folder}
 }
 
-// Clone returns the command `controller clone`, which clones a running server to a directory. donor is the directory
-// of a Secret whose files describe that server.
+// Clone returns the command `controller clone`, which clones a running server to a directory. donor is the mount path
+// of the Secret that describes the running server.
 func Clone(folder, donor string) []string {
 	return []string{CopiedProgram, "clone", "--folder=" + folder, "--donor=" + donor}
 }
 
-// ImportSource is the mount path of a volume to import. ImportFolder is a directory in the root of the data volume,
-// in which the containers of an import store the dump and prepare the data. No permanent server uses it.
+// ImportSource is the mount path of the volume to import. ImportFolder is a temporary directory in the root of the
+// data volume. The containers of an import store the dump and prepare the data there.
 const (
 	ImportSource = "/source"
 	ImportFolder = ".restore-import"
 )
 
-// An Importing contains the common flags of an import to the data volume of an XR.
+// An Importing contains the flags that all commands of an import have. XR is the owner of the data volume.
 type Importing struct {
 	Volume string
 	XR     types.UID
-	// Name is the name of the import. The data volume stores it to mark the import as done.
+	// Name identifies the import. It is stored on the data volume when the import is complete.
 	Name string
 }
 
-// Import returns the command `controller import` for data that an earlier container has prepared. It runs after a
-// VersionContainer.
+// Import returns the command `controller import` for data that an earlier container of the pod has prepared. The
+// command needs the version of the server's image, so a container from VersionContainer must run first.
 func (i Importing) Import() []string {
 	return i.command(Program, "import", "--target-version="+VersionFile)
 }
 
-// Copy returns the command `controller import` for a volume at ImportSource, or a directory in it.
+// Copy returns the command `controller import` that copies a data directory from the volume at ImportSource. within
+// is the path of the data directory in the volume. If it is empty, the root of the volume is copied.
 func (i Importing) Copy(within string) []string {
 	out := append(i.Import(), "--from="+ImportSource)
 	if within != "" {
@@ -165,8 +169,8 @@ func (i Importing) Copy(within string) []string {
 	return out
 }
 
-// Server returns the command `controller import-server`, which runs in the server's image. account is the directory
-// of a Secret with the login.
+// Server returns the command `controller import-server`, which clones a running server. It runs in a container with
+// the server's image. account is the mount path of the Secret with the username and the password.
 func (i Importing) Server(host string, port int32, account string) []string {
 	return i.command(CopiedProgram, "import-server", "--host="+host, "--port="+strconv.FormatInt(int64(port), 10),
 		"--account="+account)
@@ -181,7 +185,8 @@ func (i Importing) Fetch(object, sha256 string) []string {
 	return out
 }
 
-// Dump returns the command `controller import-dump` for the downloaded dump. It runs in the server's image.
+// Dump returns the command `controller import-dump`, which loads the downloaded dump. It runs in a container with the
+// server's image. isSummed is true if the checksum of the dump was verified.
 func (i Importing) Dump(object, database, sockets string, isSummed bool) []string {
 	out := i.command(CopiedProgram, "import-dump", "--object="+object, "--sockets="+sockets)
 	if database != "" {
@@ -204,7 +209,7 @@ func Wipe(volume string) []string { return []string{Program, "wipe", "--volume="
 // WipeData returns the command `controller wipe` for a volume with the data of an XR.
 func WipeData(xr types.UID, volume string) []string { return append(Wipe(volume), "--xr="+string(xr)) }
 
-// Survey returns the command `controller survey` for a backup volume.
+// Survey returns the command `controller survey`, which examines all archives on a backup volume.
 func Survey(volume string) []string {
 	return []string{Program, "survey", "--volume=" + volume}
 }

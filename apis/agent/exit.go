@@ -8,19 +8,19 @@ import "errors"
 const (
 	// ExitVersion means that the version of the server's image cannot use the backup.
 	ExitVersion = 40
-	// ExitUnclean means that the server of the backup did not stop cleanly and the image has another version. MySQL
-	// refuses to upgrade such data.
+	// ExitUnclean means that the backup is from a server that did not stop cleanly, and that the image has a different
+	// version. MySQL refuses to upgrade such data.
 	ExitUnclean = 41
-	// ExitDamaged means that a checksum or the listing of the archive is wrong.
+	// ExitDamaged means that the checksum or the file list of the archive does not match.
 	ExitDamaged = 42
 	// ExitMissing means that the archive or its manifest does not exist.
 	ExitMissing = 43
-	// ExitOccupied means that the data volume already contains a database that this restore did not write.
+	// ExitOccupied means that the data volume already contains a database from another source than this restore.
 	ExitOccupied = 44
 	// ExitNoSpace means that the data does not fit on the volume.
 	ExitNoSpace = 45
-	// ExitBroken means that a server does not start from the backup or finds a broken table. No process exits with it,
-	// because only the report of `controller bootcheck` contains it.
+	// ExitBroken means that no server starts from the backup, or that a table is damaged. Only the report of `controller
+	// bootcheck` contains this code. No process exits with it.
 	ExitBroken = 46
 	// ExitNoData means that the volume of an instance has lost its data.
 	ExitNoData = 47
@@ -41,7 +41,7 @@ func PermanentExits() []int32 {
 const (
 	// ExitFailed means any other failure.
 	ExitFailed = 1
-	// ExitBusy means that a server uses the data, or that another run is in progress.
+	// ExitBusy means that a server is using the data, or that another run of the command is in progress.
 	ExitBusy = 75
 	// ExitStopped means that the program was stopped by SIGTERM.
 	ExitStopped = 143
@@ -51,8 +51,8 @@ const (
 type ExitError struct {
 	Code int
 	Err  error
-	// Lacks is how many bytes of space the volume is missing. It is 0 if the number is unknown or the error has another
-	// cause.
+	// Lacks is the number of bytes that are missing on the volume. It is 0 if the number is unknown or the error has
+	// another cause.
 	Lacks int64
 }
 

@@ -1,5 +1,5 @@
-// Package agent contains code that the function, the controller and the Jobs share. It defines the form of the
-// product's Jobs, the security contexts of their pods, and the paths of their programs.
+// Package agent contains code that the function, the controller and the Jobs share. It builds the Jobs of this
+// product: the commands of their containers, and the security contexts of their pods.
 package agent
 
 import (
@@ -22,8 +22,8 @@ const (
 )
 
 // NewJob returns a Job for one XR of an instance. The Job runs once, unless its creator sets a number of retries. Its
-// pod has no API credentials and no password. The platform specifies the resources, which are nil for the default.
-// The pull secrets are in the instance's namespace, so a Job in another namespace gets none.
+// pod has no API credentials and no password. resources are the platform's resources for Jobs, or nil for the
+// default. A Job outside of the instance's namespace cannot use its pull secrets, so it gets none.
 func NewJob(i v1.Instance, namespace, name, component string, resources *corev1.ResourceRequirements,
 	pull []v1.ImagePullSecret, pod corev1.PodSpec) *batchv1.Job {
 	labels := i.Labels()
@@ -64,7 +64,7 @@ type VolumeJob struct {
 	OnNode  bool
 	Command []string
 	Volumes []corev1.Volume
-	// Before are containers that run first. The next field contains the volumes that only these containers mount.
+	// Before are init containers, with the volumes that only these containers mount.
 	Before []corev1.Container
 	Beside []corev1.Volume
 }
@@ -103,7 +103,7 @@ func outOfMeshes(labels map[string]string) metav1.ObjectMeta {
 	return out
 }
 
-// Container returns a container of a Job with this memory request. It can write only to its mounts.
+// Container returns a container of a Job with the given memory request. It can write only to its mounts.
 func Container(name, image, memory string, security *corev1.SecurityContext, mounts []corev1.VolumeMount,
 	command ...string) corev1.Container {
 	return corev1.Container{

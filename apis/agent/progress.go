@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Phases of a run in progress lines.
+// Phases of a command, as printed in its progress lines.
 const (
 	PhaseClone  = "clone"
 	PhaseCopy   = "copy"
@@ -27,11 +27,11 @@ const mebi = 1 << 20
 
 // A Progress is the progress of a run. It is printed as a line that users and the controller read.
 type Progress struct {
-	// Phase is a constant whose name begins with Phase.
+	// Phase is the current phase, such as PhaseCopy.
 	Phase string
 	// Percent is the completed part of the phase, from 0 to 100.
 	Percent int
-	// Done and Total are bytes of unpacked data, or bytes of tables. Rate is in bytes per second.
+	// Done and Total are sizes in bytes, of the unpacked data or of the tables. Rate is in bytes per second.
 	Done, Total, Rate int64
 }
 
@@ -68,7 +68,7 @@ type Meter struct {
 	wait  sync.WaitGroup
 }
 
-// StartMeter starts a meter for a phase with this number of bytes.
+// StartMeter starts a meter for a phase that processes total bytes.
 func StartMeter(out io.Writer, phase string, total int64) *Meter {
 	m := &Meter{phase: phase, total: total, out: out, start: time.Now(), quit: make(chan struct{})}
 	m.wait.Go(func() {

@@ -25,20 +25,20 @@ const (
 type Report struct {
 	// Command is the name of the command, such as backup, restore or bootcheck.
 	Command string `json:"command"`
-	// OK is true if the run succeeded. Examples of success are a verified archive, nothing to archive, restored data, an
-	// intact copy, and a new or existing database.
+	// OK is true if the command succeeded. This includes a command that had nothing to do, for example because the
+	// database already exists.
 	OK bool `json:"ok"`
-	// ExitCode is the exit code of the program, which is a constant of this package.
+	// ExitCode is the exit code of the program, such as ExitDamaged. It is 0 after success.
 	ExitCode int `json:"exitCode"`
 	// Error is the error message with the next step.
 	Error string `json:"error,omitempty"`
 	// Empty is true if there was nothing to back up, because the volume never contained data.
 	Empty bool `json:"empty,omitempty"`
-	// Already is true if an earlier run had already done the work, so that its archive was verified again or its data
-	// already existed.
+	// Already is true if an earlier run had already done the work. This run then verified the existing archive, or found
+	// the existing data.
 	Already bool `json:"already,omitempty"`
 
-	// Lacks is how many bytes of space the volume is missing for a backup, or 0 if it is unknown.
+	// Lacks is the number of bytes that are missing on the volume for a backup, or 0 if it is unknown.
 	Lacks int64 `json:"lacks,omitempty"`
 
 	// Archive is the name of the archive in its directory. Size is its size in bytes, and SHA256 its checksum. They
@@ -58,7 +58,8 @@ type Report struct {
 	// Version is the version of the server that wrote the data, as given to the program or found in the files. For
 	// a restore test, it is the version of the server that used the data.
 	Version string `json:"version,omitempty"`
-	// CleanShutdown is true if that server stopped cleanly. Shutdown describes how this was determined.
+	// CleanShutdown is true if the server that wrote the data stopped cleanly. Shutdown describes how this was
+	// determined.
 	CleanShutdown bool   `json:"cleanShutdown"`
 	Shutdown      string `json:"shutdown,omitempty"`
 
@@ -66,8 +67,8 @@ type Report struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// Printable returns the report with shortened texts that contain no control sequences. The report is untrusted,
-// because another program may have written it.
+// Printable returns a copy of the report whose strings are shortened and contain no control sequences. The report is
+// untrusted, because another program may have written it.
 func (r *Report) Printable() *Report {
 	short := *r
 	short.Error = v1.PrintableText(r.Error, maxError)

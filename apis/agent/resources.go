@@ -11,9 +11,9 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// requests returns the resources of a temporary container with this memory request. The limit is twice the request.
-// Without a limit, the container would get the default limit of a LimitRange. If that is below the request, the pod
-// is refused.
+// requests returns the resources of a temporary container with the given memory request. The limit is twice the
+// request. Without a limit, the container would get the default limit of a LimitRange. The API server refuses a
+// container whose limit is lower than its request.
 func requests(memory string) corev1.ResourceRequirements {
 	limit := resource.MustParse(memory)
 	limit.Mul(2)
@@ -24,8 +24,8 @@ func requests(memory string) corev1.ResourceRequirements {
 	}
 }
 
-// ReadResources returns the resources that the platform sets, or the first invalid amount. It returns nil if there
-// are none.
+// ReadResources parses the resources that the platform sets. It returns nil if none are set, and an error for the
+// first invalid amount.
 func ReadResources(r *v1.Resources) (*corev1.ResourceRequirements, error) {
 	if r == nil {
 		return nil, nil //nolint:nilnil // No resources are no error.
@@ -47,7 +47,7 @@ type WrongAmount struct {
 	Err  error
 }
 
-// ReadAmounts returns the amounts by the names of their resources, and the invalid amounts ordered by name.
+// ReadAmounts parses the amounts of resources. It returns the valid amounts, and the invalid amounts sorted by name.
 func ReadAmounts(amounts map[corev1.ResourceName]v1.Amount) (corev1.ResourceList, []WrongAmount) {
 	var wrong []WrongAmount
 	out := corev1.ResourceList{}
@@ -62,9 +62,9 @@ func ReadAmounts(amounts map[corev1.ResourceName]v1.Amount) (corev1.ResourceList
 	return out, wrong
 }
 
-// setResources sets the platform's resources on the containers of a Job. A container that runs a server keeps its
-// larger memory request and gets only the platform's CPU. If the platform limits memory, that container gets a memory
-// limit, too, because a quota may require one for each container.
+// setResources sets the platform's resources on the containers of a Job. A container that runs a server needs more
+// memory. It therefore keeps its memory request, and gets only the platform's CPU. If the platform limits memory, it
+// also gets a memory limit, because a quota may require one for each container.
 func setResources(containers []corev1.Container, target *corev1.ResourceRequirements) {
 	for i := range containers {
 		c := &containers[i]
@@ -110,7 +110,7 @@ func setProcessors(source, target *corev1.ResourceRequirements) {
 	}
 }
 
-// withAmount returns a list in which a resource has this amount. The list may be nil.
+// withAmount sets the amount of a resource in a list and returns the list. The list may be nil.
 func withAmount(list corev1.ResourceList, name corev1.ResourceName, amount resource.Quantity) corev1.ResourceList {
 	if list == nil {
 		list = corev1.ResourceList{}

@@ -8,7 +8,7 @@ const ServerUID int64 = 999
 
 // PodSecurity returns the security context of a pod that accesses the server's files. The pod runs as the UID that
 // owns the files, within the restricted Pod Security level. With hostPath, it runs as root, because the kubelet
-// creates that directory as root.
+// creates hostPath directories as root.
 func PodSecurity(hostPath bool) *corev1.PodSecurityContext {
 	seccomp := &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
 	if hostPath {

@@ -9,26 +9,26 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A Found is the result of a survey for one directory of a backup volume. If Problem is empty, the archive was read
-// completely and matches its manifest. The owner in the manifest is untrusted, because any user with write access to
-// the volume can write a manifest.
+// A Found describes one directory of a backup volume, as reported by `controller survey`. If Problem is empty, the
+// archive was read completely and matches its manifest. The owner in the manifest is untrusted, because any user with
+// write access to the volume can write a manifest.
 type Found struct {
 	// Folder is the name of the directory in the root of the volume.
 	Folder string `json:"folder"`
-	// Problem is why the archive cannot be restored, or "".
+	// Problem is the reason why the archive cannot be restored, or "" if it can be restored.
 	Problem string `json:"problem,omitempty"`
 
-	// Record and Spec come from the manifest. They lack the fields that only a BackupRecord contains.
+	// Record and Spec come from the manifest. Fields of Spec that are not in the manifest are empty.
 	Record string              `json:"record,omitempty"`
 	Spec   v1.BackupRecordSpec `json:"spec"`
-	// FinishedAt is when the archive was written.
+	// FinishedAt is the time at which the archive was completed.
 	FinishedAt time.Time `json:"finishedAt"`
 }
 
 // foundPrefix is the prefix of log lines that contain a Found.
 const foundPrefix = "found "
 
-// maxFound is the maximum length of such a line in bytes.
+// maxFound is the maximum length of a log line with a Found, in bytes.
 const maxFound = 64 << 10
 
 // Line returns the result as a log line.

@@ -9,7 +9,7 @@ import (
 // directory that later containers mount.
 const (
 	toolsVolume = "tools"
-	// ToolsPath is the mount path of that directory.
+	// ToolsPath is the mount path of the directory with the agent's program.
 	ToolsPath = "/tools"
 	// CopiedProgram is the path of the copied program.
 	CopiedProgram = ToolsPath + Program
@@ -17,13 +17,13 @@ const (
 	VersionFile = ToolsPath + "/version.json"
 )
 
-// toolsSize is several times the size of the program.
+// toolsSize is the size limit of the volume with the agent's program. It is several times the size of the program.
 var toolsSize = resource.MustParse("512Mi")
 
-// ToolsVolume returns the volume for a pod.
+// ToolsVolume returns the volume for the copy of the agent's program.
 func ToolsVolume() corev1.Volume { return EmptyVolume(toolsVolume, toolsSize) }
 
-// ToolsMount returns the mount for a container.
+// ToolsMount returns the mount of the volume with the agent's program.
 func ToolsMount() corev1.VolumeMount {
 	return corev1.VolumeMount{Name: toolsVolume, MountPath: ToolsPath}
 }
@@ -34,8 +34,8 @@ func ToolsContainer(image string) corev1.Container {
 		"--to="+CopiedProgram)
 }
 
-// OwnContainer returns a container that makes the server's user the owner of a hostPath directory, and denies access
-// to other users. The kubelet creates that directory as root.
+// OwnContainer returns a container that makes the server's user the owner of a hostPath directory, which the kubelet
+// creates as root. It also denies access to other users.
 func OwnContainer(image string, data corev1.VolumeMount) corev1.Container {
 	security := UnpackSecurity(true)
 	security.RunAsUser, security.RunAsGroup, security.RunAsNonRoot = new(int64(0)), new(int64(0)), new(false)
@@ -45,7 +45,7 @@ func OwnContainer(image string, data corev1.VolumeMount) corev1.Container {
 // CloneContainerName is the name of the container that clones a running server in the Job of an online backup.
 const CloneContainerName = "clone"
 
-// Volume and mount path with the access to the server.
+// Name and mount path of the volume with the Secret that describes the server to clone.
 const (
 	donorVolume = "donor"
 	donorFolder = "/" + donorVolume
@@ -54,7 +54,7 @@ const (
 // ServerMemory is the memory request of a container that temporarily runs a server.
 const ServerMemory = "512Mi"
 
-// CloneContainer returns a container that clones a server to a volume. It runs a server with the same image.
+// CloneContainer returns a container that clones a server to a volume. image is the image of that server.
 func CloneContainer(image string, target corev1.VolumeMount) corev1.Container {
 	ready := ToolsMount()
 	ready.ReadOnly = true
@@ -63,8 +63,8 @@ func CloneContainer(image string, target corev1.VolumeMount) corev1.Container {
 		Clone(target.MountPath, donorFolder)...)
 }
 
-// DonorVolume returns the volume with the access to the server. All users can read its files, because that container
-// never runs as root.
+// DonorVolume returns the volume with the Secret that describes the server to clone. All users can read its files,
+// because the container that clones the server never runs as root.
 func DonorVolume(secret string) corev1.Volume { return secretVolume(donorVolume, secret, 0o444) }
 
 // VersionContainer returns a container that reads the version of the server's image.

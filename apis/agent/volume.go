@@ -20,11 +20,12 @@ func PVCVolume(name, pvc string) corev1.Volume {
 // AccessVolumeName is the name of the volume that is mounted at AccessFolder.
 const AccessVolumeName = "access"
 
-// AccessVolume returns the volume with the access to a store.
+// AccessVolume returns the volume with the Secret for access to a store.
 func AccessVolume(secret string) corev1.Volume { return secretVolume(AccessVolumeName, secret, 0o440) }
 
-// AccountVolume returns the volume with the login for a server to import. The container does not run as root. Only
-// the required keys are mounted, because a tenant chooses the Secret and the image.
+// AccountVolume returns the volume with the username and the password for the server to import. All users can read
+// its files, because the container does not run as root. Only the required keys are mounted, because a tenant chooses
+// the Secret and the image.
 func AccountVolume(name, secret string) corev1.Volume {
 	v := secretVolume(name, secret, 0o444)
 	v.Secret.Optional = new(true) // A program that needs a missing key reports an error.
@@ -35,21 +36,23 @@ func AccountVolume(name, secret string) corev1.Volume {
 	return v
 }
 
-// secretVolume returns a Secret as a volume of a pod, whose files have this mode.
+// secretVolume returns a pod volume with the files of a Secret. mode is the file mode.
 func secretVolume(name, secret string, mode int32) corev1.Volume {
 	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
 		Secret: &corev1.SecretVolumeSource{SecretName: secret, DefaultMode: &mode},
 	}}
 }
 
-// Lifetimes of a Job's access to a store. The access of a backup is renewed while its Job runs, and expires soon
-// after the Job ends. The access of a Job that reads an archive is valid for as long as the Job may take.
+// Validity of the credentials with which a Job accesses a store. The controller renews the credentials of a backup
+// Job while the Job runs, so that they expire soon after it ends. The credentials of a Job that reads an archive are
+// valid for the maximum duration of the Job.
 const (
 	BackupAccessLife = 2 * time.Hour
 	ReadAccessLife   = 24 * time.Hour
 )
 
-// AccessSecret returns the Secret for a Job's access without its data. It is in the namespace of the Job.
+// AccessSecret returns the Secret for a Job's access to a store, in the namespace of the Job. The caller adds the
+// data.
 func AccessSecret(instance v1.Instance, namespace, name string) *corev1.Secret {
 	return &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
@@ -58,8 +61,8 @@ func AccessSecret(instance v1.Instance, namespace, name string) *corev1.Secret {
 	}
 }
 
-// EmptyVolume returns a volume that is deleted with its pod. The kubelet evicts the pod if it writes more than this
-// size.
+// EmptyVolume returns a volume that is deleted with its pod. The kubelet evicts the pod if the volume exceeds the
+// given size.
 func EmptyVolume(name string, size resource.Quantity) corev1.Volume {
 	return corev1.Volume{Name: name,
 		VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &size}}}
@@ -82,7 +85,7 @@ func ScratchVolume(name, class string, size resource.Quantity, labels map[string
 	}}}
 }
 
-// OnNode returns an affinity that binds pods with a volume to the volume's node.
+// OnNode returns the node affinity of a volume that only pods on the named node can use.
 func OnNode(name string) *corev1.VolumeNodeAffinity {
 	return &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 		MatchExpressions: []corev1.NodeSelectorRequirement{

@@ -1,7 +1,8 @@
-// Package redact keeps secrets out of logs and messages. A struct that contains a secret embeds one of its types.
+// Package redact keeps secrets out of logs and messages. A struct that contains a secret embeds a type of this
+// package.
 //
-// Package fmt does not call methods of an unexported field's value. So a struct with an unexported field of such a
-// type must also embed a type of this package. TestNoSecretIsPrinted finds the structs that need it.
+// Package fmt does not call the methods of values in unexported fields. A struct with a secret in an unexported field
+// must therefore embed a type of this package as well. TestNoSecretIsPrinted finds structs that do not.
 package redact
 
 import (

@@ -30,9 +30,9 @@ func APIs() []API {
 // HasClaims reports whether Crossplane creates the composite resources of this API for claims.
 func (a API) HasClaims() bool { return a.Object != a.XR }
 
-// InstanceKind returns the kind of this API's objects in the form of Instance.Kind. The kind of an API without claims
-// includes its group, in the form that kubectl accepts: MySQL.crossplane-mysql.io. The group is needed because an API
-// with claims can have the same kind.
+// InstanceKind returns the value of Instance.Kind for this API. For an API without claims, it includes the group, in
+// the form that kubectl accepts: MySQL.crossplane-mysql.io. Without the group, it could equal the kind of an API with
+// claims.
 func (a API) InstanceKind() string {
 	if a.HasClaims() {
 		return a.Object.Kind
@@ -40,13 +40,13 @@ func (a API) InstanceKind() string {
 	return a.Object.GroupKind().String()
 }
 
-// APIOf returns the API of a kind of composite resource, in any version. It returns false if no API has this kind.
+// APIOf returns the API whose composite resources have the given group and kind, in any version. It returns false if
+// there is no such API.
 func APIOf(xr schema.GroupKind) (API, bool) {
 	return findAPI(func(a API) bool { return a.XR.GroupKind() == xr })
 }
 
-// APIOfInstances returns the API of an instance kind, in the form of Instance.Kind. It returns false if no API has
-// this kind.
+// APIOfInstances returns the API with the given value of Instance.Kind. It returns false if there is no such API.
 func APIOfInstances(kind string) (API, bool) {
 	return findAPI(func(a API) bool { return a.InstanceKind() == kind })
 }

@@ -159,8 +159,8 @@ const (
 	ReasonBackupFailed = "Failed"
 )
 
-// IsAnswered reports whether the backup was verified or has failed. The controller takes no further backup for such
-// an object.
+// IsAnswered reports whether the backup was verified or has failed. The controller then takes no other backup for
+// this object.
 func (b *Backup) IsAnswered() bool {
 	for _, c := range b.Status.Conditions {
 		if c.Type == ConditionComplete {
@@ -170,7 +170,7 @@ func (b *Backup) IsAnswered() bool {
 	return false
 }
 
-// KindOfInstance returns the kind of the instance in the form of Instance.Kind.
+// KindOfInstance returns the value of Instance.Kind for the instance to back up.
 func (b *Backup) KindOfInstance() string {
 	if b.Spec.Instance.Kind == "" {
 		return KindMySQL
@@ -185,8 +185,8 @@ func (b *BackupRecord) DefaultLabels() map[string]string {
 	return out
 }
 
-// BackupName returns the name of the Backup that belongs to a BackupRecord. If no Backup requested the backup, it is
-// the name of the BackupRecord.
+// BackupName returns the name of the Backup for a BackupRecord: the name of the Backup that requested an on-demand
+// backup, or else the name of the BackupRecord.
 func (b *BackupRecord) BackupName() string {
 	if b.Spec.Origin == OriginRequest && b.Spec.Request != "" {
 		return b.Spec.Request

@@ -256,7 +256,7 @@ type RestoreTest struct {
 }
 
 // IsInDoubt reports whether an essential field could not be decoded, such as the identity of the instance, the
-// archive, the phase or the restore test. The controller deletes and writes nothing on the basis of such a
+// archive, the phase or the restore test. The controller must not delete or write anything that depends on the
 // BackupRecord.
 func (b *BackupRecord) IsInDoubt() bool {
 	return b.Unreadable.HasAny("spec", "status.phase", "status.restoreTest")
@@ -297,8 +297,9 @@ func (b *BackupRecord) After(other *BackupRecord) bool {
 	return its.Before(&mine)
 }
 
-// IsRivalOf reports whether two backups are from instances that existed at the same time, according to their numbers.
-// Neither backup contains the rows of the other, and their times do not show which rows a user wants.
+// IsRivalOf reports whether two backups come from different instances of a claim name that existed at the same time.
+// It compares the ranges of their backup numbers. Neither backup contains the changes in the other, and the newer one
+// is not necessarily the one that a user wants.
 func (b *BackupRecord) IsRivalOf(other *BackupRecord) bool {
 	return b.Spec.Number > 0 && other.Spec.Number > 0 && b.Spec.Instance.XR != other.Spec.Instance.XR &&
 		b.since() <= other.Spec.Number && other.since() <= b.Spec.Number
@@ -329,13 +330,13 @@ func LatestBackup(backups []BackupRecord, match func(*BackupRecord) bool) *Backu
 // InStore reports whether the archive is stored in a BackupStore.
 func (b *BackupRecord) InStore() bool { return b.Spec.Archive != nil && b.Spec.Archive.Store != "" }
 
-// IsBeingTried reports whether a restore test has no result yet.
+// IsBeingTried reports whether a restore test of the backup is in progress.
 func (b *BackupRecord) IsBeingTried() bool {
 	return b.Status.RestoreTest != nil && !b.Status.RestoreTest.Concluded
 }
 
-// MayDeleteArchive reports whether a user has allowed the deletion of the archive together with this BackupRecord.
-// The annotation must contain the BackupRecord's UID.
+// MayDeleteArchive reports whether a user has allowed the deletion of the archive together with the BackupRecord. The
+// value of AnnotationDeleteArchive must be the UID of the BackupRecord.
 func (b *BackupRecord) MayDeleteArchive() bool {
 	return b.UID != "" && b.Annotations[AnnotationDeleteArchive] == string(b.UID)
 }

@@ -63,7 +63,7 @@ func parseTimeZone(zone string) (*time.Location, error) {
 	return in, nil
 }
 
-// ParseSchedule returns the schedule in a time zone. An empty time zone is UTC.
+// ParseSchedule parses a schedule in cron format. An empty time zone means UTC.
 func ParseSchedule(text, zone string) (*Schedule, error) {
 	parsed, err := parseSchedule(text)
 	if err != nil {
@@ -76,7 +76,7 @@ func ParseSchedule(text, zone string) (*Schedule, error) {
 	return &Schedule{in: in, cron: parsed}, nil
 }
 
-// Next returns the next minute of the schedule after a time. It is zero if there is none.
+// Next returns the first scheduled minute after the given time. It is zero if there is none.
 func (s *Schedule) Next(after time.Time) time.Time {
 	next := s.cron.Next(after.In(s.in))
 	if next.IsZero() {
@@ -85,9 +85,9 @@ func (s *Schedule) Next(after time.Time) time.Time {
 	return next.UTC()
 }
 
-// LastOf returns the last scheduled minute that is not after until. If no minute after from is scheduled, it returns
-// from, which is a scheduled minute itself. It bisects the time in between, because a schedule can have half a
-// million minutes a year.
+// LastOf returns the last scheduled minute that is not after until. The minute from must be scheduled, and is
+// returned if no other scheduled minute follows. LastOf uses bisection, because a schedule can have half a million
+// minutes a year.
 func (s *Schedule) LastOf(from, until time.Time) time.Time {
 	isFollowed := func(timestamp time.Time) bool {
 		next := s.Next(timestamp)
@@ -112,8 +112,8 @@ func (s *Schedule) IsPlanned(timestamp time.Time) bool {
 	return s.Next(timestamp.Add(-time.Nanosecond)).Equal(timestamp)
 }
 
-// Bounds of the calculations with schedules. Five years include a leap year, and each date falls on several days of the
-// week.
+// Schedules are evaluated for a period of five years. It includes a leap year, and each date falls on several days of
+// the week.
 const (
 	daysOfSchedule = 5 * 366
 	minutesOfDay   = 24 * 60
@@ -179,7 +179,7 @@ func (s *Schedule) days() []int64 {
 	return out
 }
 
-// mostDays returns the largest number of scheduled days within any period of this length, in days.
+// mostDays returns the maximum number of scheduled days in any period of the given number of days.
 func mostDays(days []int64, within time.Duration) int64 {
 	most, first := 0, 0
 	for last := range days {
@@ -197,7 +197,7 @@ func mostDays(days []int64, within time.Duration) int64 {
 	return int64(most)
 }
 
-// mostMinutes returns the largest number of scheduled minutes within any period of this length, in minutes. The
+// mostMinutes returns the maximum number of scheduled minutes in any period of the given number of minutes. The
 // period may include midnight.
 func mostMinutes(minutes []int, within int) int64 {
 	most := 0
@@ -218,19 +218,20 @@ func mostMinutes(minutes []int, within int) int64 {
 	return int64(most)
 }
 
-// PlannedName returns the name of the scheduled backup of a minute. It depends only on the minute, so that every
-// controller replica uses the same name.
+// PlannedName returns the name of the backup that is scheduled for the given minute. It depends only on the minute,
+// so that every controller replica uses the same name.
 func PlannedName(minute time.Time) string { return minute.UTC().Format(plannedFormat) }
 
 const plannedFormat = "2006-01-02T15:04Z"
 
-// PlannedAt returns the minute in the name of a scheduled backup. It is zero if the name is invalid.
+// PlannedAt returns the scheduled minute of the backup with the given name. It is zero if the name is invalid.
 func PlannedAt(name string) time.Time {
 	planned, _ := time.Parse(plannedFormat, name) // The time is zero if parsing fails.
 	return planned
 }
 
-// ParseMinAge returns the minimum age of a backup before it is deleted. It is zero if the text is empty or invalid.
+// ParseMinAge parses the minimum age at which a backup is deleted, such as 30d. It is zero for an empty or invalid
+// value.
 func ParseMinAge(text string) time.Duration {
 	if text == "" {
 		return 0

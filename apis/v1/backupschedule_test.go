@@ -145,7 +145,7 @@ func TestIsPlanned(t *testing.T) {
 	}
 }
 
-// TestKeepFor checks ParseMinAge with all units and with invalid texts.
+// TestKeepFor checks ParseMinAge with all units and with invalid values.
 func TestKeepFor(t *testing.T) {
 	for text, want := range map[string]time.Duration{"": 0, "48h": 48 * time.Hour, "30d": 720 * time.Hour,
 		"4w": 672 * time.Hour, "5": 0, "d": 0, "-1d": 0, "1m": 0, "99999999999d": 0, "99999w": math.MaxInt64} {

@@ -76,7 +76,8 @@ const (
 // A Maintenance specifies when running servers are restarted because of a newer release.
 type Maintenance string
 
-// Times for a restart that is not caused by a change of a spec.
+// MaintenanceWait applies a newer release at the next restart of the server. MaintenanceNow restarts the server for
+// it.
 const (
 	MaintenanceWait Maintenance = "Wait"
 	MaintenanceNow  Maintenance = "Now"

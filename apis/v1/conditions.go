@@ -26,10 +26,11 @@ const (
 	ConditionReconciling = "Reconciling"
 )
 
-// ReasonNotStalled is a reason of ConditionStalled, in addition to the reasons of the conditions that it repeats.
+// ReasonNotStalled is the reason of ConditionStalled while it is false. Otherwise it has the reason of another
+// condition.
 const ReasonNotStalled = "NotStalled"
 
-// Reasons of ConditionReconciling, in addition to the reasons of the conditions that it repeats.
+// Reasons of ConditionReconciling. While it is true, it can also have the reason of another condition.
 const (
 	ReasonReconciled = "Reconciled"
 	// ReasonImageChange means that the server does not run the image of the spec yet.
@@ -39,7 +40,7 @@ const (
 // ReasonNotAccepted is the reason of each condition that is unknown because the spec was never accepted.
 const ReasonNotAccepted = "NotAccepted"
 
-// ReasonUnsynced is the reason in a status if the spec is accepted, but Crossplane reports an error.
+// ReasonUnsynced is the value of status.reason if the spec is accepted, but Crossplane reports an error.
 const ReasonUnsynced = "Unsynced"
 
 // Reasons of ConditionLastBackupSucceeded.
@@ -62,12 +63,12 @@ const (
 	ReasonUpdateWaits = "UpdateWaits"
 	// ReasonValidatingSettings means that a Job validates the new settings by starting a server without data.
 	ReasonValidatingSettings = "ValidatingSettings"
-	// ReasonSettingsRefused means that the server in that Job did not start or accept clients.
+	// ReasonSettingsRefused means that the server in the validating Job did not start or did not accept clients.
 	ReasonSettingsRefused = "SettingsRefused"
 	// ReasonSettingsOnTrial means that the server restarts with the new settings.
 	ReasonSettingsOnTrial = "SettingsOnTrial"
-	// ReasonSettingsTakenBack means that the server did not start with the new settings, and was reverted to the last
-	// settings that worked.
+	// ReasonSettingsTakenBack means that the server did not start with the new settings. It runs with the last settings
+	// that worked.
 	ReasonSettingsTakenBack = "SettingsTakenBack"
 )
 
@@ -79,11 +80,11 @@ const (
 	ReasonPodsRefused = "PodsRefused"
 	// ReasonRefused means that the API server refuses an object that the controller creates for the instance.
 	ReasonRefused = "Refused"
-	// ReasonRecordMissing means that a backup of a previous instance of this name has no BackupRecord.
+	// ReasonRecordMissing means that a backup of a previous instance of the same name has no BackupRecord.
 	ReasonRecordMissing = "RecordMissing"
-	// ReasonStoreFailed means that a store does not list its backups of a previous instance.
+	// ReasonStoreFailed means that the controller cannot list the backups of previous instances in a store.
 	ReasonStoreFailed = "StoreFailed"
-	// ReasonCopyFound means that a restored or cloned volume of an instance of this name was found.
+	// ReasonCopyFound means that a restored or cloned volume of an instance with the same name was found.
 	ReasonCopyFound  = "CopyFound"
 	ReasonNotBlocked = "NotBlocked"
 )

@@ -128,13 +128,13 @@ type DatabaseSpec struct {
 	CompositeDeletePolicy string `json:"compositeDeletePolicy,omitempty"`
 }
 
-// AsMySQL returns the composite resource as an XMySQL with a NodePort Service, for code that is the same for both types
-// of servers.
+// AsMySQL converts the composite resource to an XMySQL with a NodePort Service, so that the same code can process
+// both types of servers.
 func (x *XDatabase) AsMySQL() *XMySQL {
 	return &XMySQL{TypeMeta: x.TypeMeta, ObjectMeta: x.ObjectMeta, Spec: x.Spec.AsMySQL(), Status: x.Status}
 }
 
-// AsMySQL returns the spec as that of an XMySQL.
+// AsMySQL converts the spec to the spec of an XMySQL.
 func (s *XDatabaseSpec) AsMySQL() XMySQLSpec {
 	out := XMySQLSpec{ClaimRef: s.ClaimRef, MySQLSpec: MySQLSpec{
 		Image: s.Image, ImagePullSecrets: s.ImagePullSecrets, PasswordSecretRef: s.PasswordSecretRef, Resources: s.Resources,

@@ -1,7 +1,8 @@
 package v1
 
-// An EventReason names what has happened, in the past tense. The constants below are all reasons that the controller
-// sends, so that users can look one up and alerts can match it. FunctionEvents returns the reasons of the function.
+// An EventReason is the reason of an event, in the past tense. The constants below are all reasons that the
+// controller uses. Users can look them up here, and alerts can match them. FunctionEvents returns the reasons that
+// the function uses.
 type EventReason string
 
 // Events on the claim of an instance that is not being deleted.
@@ -11,16 +12,16 @@ const (
 	EventInstanceProtected EventReason = "InstanceProtected"
 	// EventBackupPVCCreated is sent when the PersistentVolumeClaim of the backups was created.
 	EventBackupPVCCreated EventReason = "BackupPVCCreated"
-	// EventBackupPVCReplaced is sent when that PersistentVolumeClaim is created again, because it requested too little
-	// space or conflicts with the backup volume of an earlier namespace.
+	// EventBackupPVCReplaced is sent when the PersistentVolumeClaim of the backups is created again. It requested too
+	// little space, or conflicts with the backup volume of an earlier namespace.
 	EventBackupPVCReplaced EventReason = "BackupPVCReplaced"
 	// EventBackupVolumeAdopted is sent when this namespace has taken over the backup volume of an earlier namespace of
 	// the same name.
 	EventBackupVolumeAdopted EventReason = "BackupVolumeAdopted"
-	// EventPreviousBackupFound is sent when the search for a backup of a previous instance is complete, even if none was
-	// found.
+	// EventPreviousBackupFound is sent when the controller has completed its search for backups of previous instances.
+	// It is also sent if there are none.
 	EventPreviousBackupFound EventReason = "PreviousBackupFound"
-	// EventNodeChosen is sent when hostPath data was bound to its node.
+	// EventNodeChosen is sent when a hostPath volume was restricted to the node that stores its data.
 	EventNodeChosen EventReason = "NodeChosen"
 	// EventVolumeRetained is sent when the reclaim policy of the data volume was set to Retain, so that the volume
 	// outlives its PersistentVolumeClaim.
@@ -33,11 +34,11 @@ const (
 	// EventPVCDeleted is sent when a user deleted the PersistentVolumeClaim of the data. The server is stopped until the
 	// PersistentVolumeClaim is bound to its volume again. The event is a warning if the volume cannot be found.
 	EventPVCDeleted EventReason = "PVCDeleted"
-	// EventPVCRestored is sent when that PersistentVolumeClaim is bound to its volume again.
+	// EventPVCRestored is sent when the PersistentVolumeClaim of the data exists again and is bound to its volume.
 	EventPVCRestored EventReason = "PVCRestored"
 	// EventImageChangeBegun is sent when the server is stopped for the backup before a version upgrade.
 	EventImageChangeBegun EventReason = "ImageChangeBegun"
-	// EventImageAllowed is sent when that backup is verified and the new image may start.
+	// EventImageAllowed is sent when the backup before a version upgrade is verified and the new image may start.
 	EventImageAllowed EventReason = "ImageAllowed"
 	// EventRequestedBackupBegun is sent when an on-demand backup starts.
 	EventRequestedBackupBegun EventReason = "RequestedBackupBegun"
@@ -60,8 +61,8 @@ const (
 	// EventScheduledBackupFailed is a warning. It is sent when a scheduled backup failed. The server starts again if it
 	// was stopped. The next backup is taken at the next minute of the schedule.
 	EventScheduledBackupFailed EventReason = "ScheduledBackupFailed"
-	// EventCopyFound is a warning. It is sent when a restored or cloned volume of this name was found. A user has to
-	// decide what to do with it.
+	// EventCopyFound is a warning. It is sent when a restored or cloned volume of an instance with the same name was
+	// found. A user has to decide what to do with the volume.
 	EventCopyFound EventReason = "CopyFound"
 	// EventOrphanDeleted is sent when a composite resource was deleted because its claim no longer exists.
 	EventOrphanDeleted EventReason = "OrphanDeleted"
@@ -79,7 +80,7 @@ const (
 	EventBackupFailed EventReason = "BackupFailed"
 	// EventBackupProven is sent when the archive was read back and verified.
 	EventBackupProven EventReason = "BackupProven"
-	// EventRestoreTestAwaited is sent when the data cannot be released before a restore test, because requireRestoreTest
+	// EventRestoreTestAwaited is sent when the release of the data waits for a restore test, because requireRestoreTest
 	// is true.
 	EventRestoreTestAwaited EventReason = "RestoreTestAwaited"
 	// EventDeletionHeld is a warning. It is sent when the deletion waits for manual action.

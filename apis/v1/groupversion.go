@@ -22,10 +22,10 @@ const (
 	KindXMySQL = "XMySQL"
 	// KindMySQL is the object that a developer creates: a claim or, in the API without claims, a composite resource.
 	KindMySQL = "MySQL"
-	// KindXDatabase and KindDatabase are the composite resource and the claim of the second API.
+	// KindXDatabase and KindDatabase are the composite resource and the claim of the Database API.
 	KindXDatabase = "XDatabase"
 	KindDatabase  = "Database"
-	// KindBackup is a backup as a namespaced object.
+	// KindBackup is the namespaced object through which users request and inspect a backup.
 	KindBackup = "Backup"
 	// KindBackupRecord is the catalog entry of a backup.
 	KindBackupRecord = "BackupRecord"

@@ -106,7 +106,7 @@ const DefaultPort int32 = 3306
 // there.
 const importsFolder = "imports"
 
-// Object returns the name of the dump in the store, for a claim in this namespace.
+// Object returns the name of the dump in the store for a claim in the given namespace.
 func (d *ImportedDump) Object(namespace string) string {
 	return path.Join(importsFolder, namespace, d.Name)
 }

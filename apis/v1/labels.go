@@ -27,9 +27,9 @@ const (
 	LabelPassword = Group + "/password"
 )
 
-// ProtectionPolicy is the name of a ValidatingAdmissionPolicy and of its binding. The policy allows only Crossplane and
-// the controller to write the fields that decide about the data of a MySQL without a claim. ProtectionPolicyVersion
-// changes when the function relies on a rule that the earlier policy does not have.
+// ProtectionPolicy is the name of a ValidatingAdmissionPolicy and of its binding. For a MySQL without a claim, the
+// policy allows only Crossplane and the controller to write fields on which the safety of the data depends.
+// ProtectionPolicyVersion is increased when the function relies on a new rule of the policy.
 const (
 	ProtectionPolicy        = "crossplane-mysql-protect-mysqls"
 	ProtectionPolicyVersion = "1"
@@ -58,7 +58,7 @@ const (
 	ComponentDatabase = "database"
 )
 
-// JobComponents returns the components of all Jobs of the product.
+// JobComponents returns the values of LabelComponent for all Jobs of this product.
 func JobComponents() []string {
 	return []string{ComponentRestore, ComponentBackup, ComponentWipe, ComponentPrune, ComponentRestoreTest,
 		ComponentRemoval,
@@ -99,11 +99,12 @@ const (
 	// AnnotationConfigHash of a server's pod is the hash of its my.cnf, so that a change of my.cnf restarts the server.
 	AnnotationConfigHash = Group + "/config-hash"
 	// AnnotationSettings of a Job is the ID of the settings that it validates. AnnotationConfig of its pod is the my.cnf
-	// with these settings, which the pod mounts as a file. A Job therefore never validates any other settings.
+	// with these settings. The pod mounts the annotation as a file, so that the Job cannot validate other settings.
 	AnnotationSettings = Group + "/settings"
 	AnnotationConfig   = Group + "/config"
-	// AnnotationRevision of a Deployment contains the digest of the input of its pod template, and the digest of the
-	// template itself. The function reads them, so that a newer release does not restart servers.
+	// AnnotationRevision of a Deployment contains two digests: of the data from which the pod template was created, and
+	// of the template. With them, the function recognizes a template of an earlier release, and does not restart the
+	// server.
 	AnnotationRevision = Group + "/revision"
 	// AnnotationStarted of a Deployment means that the function has allowed the server to start. Its value contains the
 	// UID of the composite resource. The number of replicas does not prove this, because users can scale a Deployment.
@@ -121,8 +122,8 @@ const (
 	// AnnotationRetainedPV of a backup PersistentVolumeClaim names its volume, which the controller retains.
 	AnnotationRetainedPV = Group + "/retained-volume"
 	// AnnotationMadeFor of a backup PersistentVolumeClaim is the UID of the composite resource that it was created for.
-	// If the volume contains no backups, a later composite resource does not use it, because its server may run on
-	// another node.
+	// A later instance may run on a node that cannot use the volume. If the volume contains no backups, the controller
+	// then replaces it.
 	AnnotationMadeFor = Group + "/made-for"
 	// AnnotationRefusedSize of a backup PersistentVolumeClaim is the size that its storage class refused.
 	AnnotationRefusedSize = Group + "/refused-size"
@@ -137,13 +138,13 @@ const (
 	// AnnotationAccessUntil of the Secret of a backup Job is the time at which the Job's access to the store expires, in
 	// RFC 3339. The controller renews the access while the Job runs.
 	AnnotationAccessUntil = Group + "/access-until"
-	// AnnotationRemoves of a Job names the PersistentVolumeClaim that it mounts and the volume that the claim was bound
-	// to. The result of the Job is valid for this volume only.
+	// AnnotationRemoves of a Job names the PersistentVolumeClaim that the Job mounts, and the volume to which the
+	// PersistentVolumeClaim was bound at that time. The result of the Job applies only to that volume.
 	AnnotationRemoves = Group + "/erases"
-	// AnnotationPublished identifies the archive that this cluster is about to publish in a store. It is on the
-	// composite resource, its data volume and the PersistentVolumeClaim of that volume. Its value is
-	// BackupNote.PublishedArchive. The controller writes it before it writes the backup metadata. If the metadata in the
-	// store differs, it was written by another cluster, or before this cluster was restored from an etcd snapshot.
+	// AnnotationPublished identifies the archive that this cluster is about to publish in a store. Its value is
+	// BackupNote.PublishedArchive. The controller sets it on the composite resource, the data volume and the data
+	// PersistentVolumeClaim before it writes the backup metadata to the store. If the metadata in the store differs, it
+	// was written by another cluster, or before this cluster was restored from an etcd snapshot.
 	AnnotationPublished = Group + "/published-archive"
 	// AnnotationReclaimPolicy of a volume is its reclaim policy before the controller set it to Retain. The controller
 	// restores that policy when the volume is released.
@@ -152,14 +153,14 @@ const (
 	// written on. If the object's own UID differs, the object was cloned, or restored from a backup of a cluster's
 	// objects. The labels of such an object may be outdated, or belong to another cluster.
 	AnnotationMarkedUID = Group + "/marked-uid"
-	// AnnotationTakeOver on such an object makes the controller adopt it: the data is backed up and the volume is
-	// released. Its value is the object's own UID.
+	// AnnotationTakeOver on a cloned or restored object makes the controller adopt it: the data is backed up and the
+	// volume is released. Its value is the object's own UID.
 	AnnotationTakeOver = Group + "/take-over"
-	// AnnotationLeaveAlone on such an object makes the controller ignore it. The object is kept, and the controller
-	// removes its own finalizer and label from it. Its value is the object's own UID.
+	// AnnotationLeaveAlone on a cloned or restored object makes the controller ignore it. The object is kept, and the
+	// controller removes its own finalizer and label from it. Its value is the object's own UID.
 	AnnotationLeaveAlone = Group + "/leave-alone"
-	// AnnotationNamespaceUID of a volume is the UID of the namespace of its data or its backups. A later namespace of
-	// the same name may have a different owner.
+	// AnnotationNamespaceUID of a volume is the UID of the namespace whose data or backups the volume contains. A later
+	// namespace of the same name may have a different owner.
 	AnnotationNamespaceUID = Group + "/namespace-uid"
 	// AnnotationEarlierNamespaces of a backup volume contains the UIDs of earlier namespaces of the same name whose
 	// backups it also contains, separated by commas.
@@ -176,14 +177,14 @@ const (
 	// AnnotationForgetPrefix, followed by the name of a BackupRecord, allows the next instance to start without that
 	// backup. Its value is the UID in the backup's metadata.
 	AnnotationForgetPrefix = "forget." + Group + "/"
-	// AnnotationMakeRecord requests the BackupRecord of a backup that has metadata and no BackupRecord. Its value is
-	// the name of the BackupRecord, or MakeAllRecords.
+	// AnnotationMakeRecord makes the controller recreate a missing BackupRecord from the metadata of its backup. Its
+	// value is the name of the BackupRecord, or MakeAllRecords.
 	AnnotationMakeRecord = Group + "/make-record"
 )
 
-// A BackupStore can have two of these annotations as well. AnnotationForgetPrefix has the same meaning for a backup
-// in the store. The value of AnnotationMakeRecord is the prefix that StoreFolder returns, because another cluster may
-// have written a backup with the same name.
+// AnnotationForgetPrefix and AnnotationMakeRecord can also be set on a BackupStore. They then refer to a backup in
+// the store. For AnnotationMakeRecord, the value is then the prefix that StoreFolder returns, because another cluster
+// may have written a backup with the same name.
 
 // AnnotationTakeOverPrefix on a BackupStore names the current holder of its bucket and prefix, which this cluster is
 // to replace. A user sets it after verifying that no other cluster writes there. The condition Reachable contains the
@@ -197,8 +198,9 @@ const MakeAllRecords = "all"
 // Its value is the BackupRecord's own UID. Without the annotation, the archive is kept.
 const AnnotationDeleteArchive = Group + "/delete-archive"
 
-// AnnotationIssuer of the Secret with a server's certificate is the issuer that signed the certificate or the
-// previous one. Clients trust the certificate authorities of that issuer.
+// AnnotationIssuer of the Secret with a server's certificate names the issuer that signed the certificate. After a
+// change to the instance's own certificate authority, the annotation names the previous issuer for as long as clients
+// still trust it.
 const AnnotationIssuer = Group + "/issuer"
 
 // Annotations of the connection Secret and of the pending Secret. They are not published to clients, unlike the keys.
@@ -219,8 +221,8 @@ const Finalizer = Group + "/protect-data"
 // Key returns the value of LabelInstance, which is the same for all instances of a claim name.
 func (i Instance) Key() string { return hash(i.Kind, i.Namespace, i.Name) }
 
-// OlderKey returns the value of LabelInstance for BackupRecords that the function does not need. A new instance never
-// starts from one of these backups, and the size of a request to a function is limited.
+// OlderKey returns the value of LabelInstance for BackupRecords that the function does not read. A new instance never
+// starts from such an old backup, and the size of a request to a function is limited.
 func (i Instance) OlderKey() string { return i.Key() + ".older" }
 
 // BackupKey returns the value of LabelBackup for the BackupRecord of a Backup.

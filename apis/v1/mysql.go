@@ -220,7 +220,7 @@ type ImagePullSecret struct {
 	Name string `json:"name"`
 }
 
-// PodPullSecrets returns the references in the form that a pod has. It is nil if there are none.
+// PodPullSecrets converts image pull secrets to the type in a pod spec. It returns nil if there are none.
 func PodPullSecrets(secrets []ImagePullSecret) []corev1.LocalObjectReference {
 	if len(secrets) == 0 {
 		return nil
@@ -232,7 +232,7 @@ func PodPullSecrets(secrets []ImagePullSecret) []corev1.LocalObjectReference {
 	return out
 }
 
-// PullSecretsAnnotation returns the names in the form of AnnotationPullSecrets.
+// PullSecretsAnnotation returns the value of AnnotationPullSecrets for the given image pull secrets.
 func PullSecretsAnnotation(secrets []ImagePullSecret) string {
 	names := make([]string, 0, len(secrets))
 	for _, s := range secrets {
@@ -436,7 +436,7 @@ func (b *BackupSpec) RequiresRestoreTest() bool {
 	return b.FinalBackup != nil && b.FinalBackup.RequireRestoreTest != nil && *b.FinalBackup.RequireRestoreTest
 }
 
-// Cron returns the schedule, or an empty text if there is none.
+// Cron returns the schedule in cron format, or "" if there is none.
 func (b *BackupSpec) Cron() string {
 	if b.Schedule == nil {
 		return ""
@@ -452,7 +452,7 @@ func (b *BackupSpec) TimeZone() string {
 	return b.Schedule.TimeZone
 }
 
-// ScheduledMethod returns the method of scheduled backups, or an empty text if there is no schedule.
+// ScheduledMethod returns the method of scheduled backups, or "" if there is no schedule.
 func (b *BackupSpec) ScheduledMethod() BackupMethod {
 	if b.Schedule == nil {
 		return ""
@@ -471,7 +471,8 @@ const (
 	MethodCold BackupMethod = "Cold"
 )
 
-// StoreVolume in place of the name of a BackupStore is a volume of the cluster, in the Platform and in the status.
+// StoreVolume replaces the name of a BackupStore in the Platform and in the status if backups are written to a volume
+// of the cluster.
 const StoreVolume = "Volume"
 
 // DefaultKeep is the number of verified backups to keep if the claim sets none.
@@ -542,12 +543,12 @@ type RestoreSpec struct {
 	InsteadOf *string `json:"insteadOf,omitempty"`
 }
 
-// Source returns the instance that From names. reader is the instance with this spec.
+// Source returns the instance whose newest backup is restored. reader is the instance that is created with this spec.
 func (r *RestoreSpec) Source(reader Instance) Instance {
 	return Instance{Kind: cmp.Or(r.FromKind, reader.Kind), Namespace: reader.Namespace, Name: *r.From}
 }
 
-// FromText returns From. If FromKind is set, FromKind and a slash precede it.
+// FromText returns From. If FromKind is set, it returns FromKind/From.
 func (r *RestoreSpec) FromText() string {
 	if r.FromKind == "" {
 		return *r.From
@@ -555,15 +556,14 @@ func (r *RestoreSpec) FromText() string {
 	return r.FromKind + "/" + *r.From
 }
 
-// ChoiceFrom and ChoiceImport are prefixes of a restore source. The name of another claim, or the text of an Import,
-// follows them.
+// ChoiceFrom and ChoiceImport are the prefixes of the restore sources From and Import.
 const (
 	ChoiceFrom   = "from/"
 	ChoiceImport = "import/"
 )
 
-// Choice returns the restore source as one word: the name of a backup, Never, or a text with the prefix ChoiceFrom or
-// ChoiceImport. It is empty for the newest backup.
+// Choice returns the restore source as a single string: the name of a backup, Never, or a value with the prefix
+// ChoiceFrom or ChoiceImport. It is empty if the newest backup is to be restored.
 func (r *RestoreSpec) Choice() string {
 	switch {
 	case r.Backup != nil:
@@ -579,8 +579,8 @@ func (r *RestoreSpec) Choice() string {
 }
 
 // Instance returns the identity of the instance of a composite resource: the claim if there is one, or else the
-// composite resource itself. The namespace is empty for a cluster-scoped composite resource without a claim. The
-// function refuses such a composite resource.
+// composite resource itself. For a cluster-scoped composite resource without a claim, the namespace is empty, and the
+// function refuses the composite resource.
 func (x *XMySQL) Instance() Instance {
 	if c := x.Spec.ClaimRef; c != nil {
 		return Instance{Kind: c.Kind, Namespace: c.Namespace, Name: c.Name, XR: x.UID}

@@ -20,7 +20,7 @@ const MaxNameLength = 63
 // hashLength is the number of hexadecimal digits that distinguish truncated names.
 const hashLength = 10
 
-// Names of the composed resources (crossplane.io/composition-resource-name).
+// Names of the composed resources, which Crossplane stores in the annotation crossplane.io/composition-resource-name.
 const (
 	ResourceDataPV       = "data-volume"
 	ResourceDataPVC      = "data-claim"
@@ -43,7 +43,8 @@ const (
 	PortMongo     = 27017
 	PortNameMongo = "mongo"
 	// DataDirectory is the directory of the data volume that contains the database. It is never the root of the volume,
-	// because some file systems have lost+found there, and a restore renames its result to this name.
+	// because some file systems create lost+found there. In addition, a restore prepares the data in another directory
+	// and then renames it to DataDirectory.
 	DataDirectory = "data"
 	// RestoreTestFolder is a directory in the root of the backup volume. Its DataDirectory contains the copy of a
 	// backup during a restore test. It can be deleted at any time.
@@ -62,12 +63,12 @@ const (
 	ServedConfigKey = "my.cnf.served"
 )
 
-// isDatabase reports whether a kind belongs to the second API.
+// isDatabase reports whether a kind belongs to the Database API.
 func isDatabase(kind string) bool { return kind == KindDatabase || kind == KindXDatabase }
 
-// mark returns a suffix for the names of volumes and Secrets that depends on the kind. It contains a dot, which the
-// name of a claim cannot contain, because that is also the name of a Service. Two instances of different kinds
-// therefore never share a volume.
+// mark returns a suffix for the names of an instance's volumes, Jobs and Secrets. It depends on the kind, so that
+// instances of different kinds never share an object. No claim name can contain the dot in the suffix, because a
+// Service has the same name as its claim.
 func (i Instance) mark() string {
 	switch {
 	case isDatabase(i.Kind):
@@ -131,7 +132,7 @@ func (i Instance) mayGeneratePassword() bool { return isDatabase(i.Kind) || i.Is
 // TLSSecretName returns the name of the Secret with the server's certificate and its key.
 func (i Instance) TLSSecretName() string { return derived("", i.Name, i.mark()+"-tls") }
 
-// IsOwnSecret reports whether the instance itself uses a Secret of this name in its namespace, now or later.
+// IsOwnSecret reports whether the instance uses, or may later use, a Secret with the given name in its namespace.
 func (i Instance) IsOwnSecret(name string) bool {
 	a := i.Accesses()
 	return slices.Contains([]string{
@@ -140,8 +141,8 @@ func (i Instance) IsOwnSecret(name string) bool {
 	}, name) || i.mayGeneratePassword() && name == i.GeneratedSecretName()
 }
 
-// AuthorityName returns the name of the Secret with a certificate authority of this instance. The Secret is in the
-// controller's namespace. The first certificate authority has the number 1.
+// AuthorityName returns the name of the Secret with a certificate authority of this instance, in the controller's
+// namespace. Certificate authorities are numbered from 1.
 func (i Instance) AuthorityName(number int) string {
 	return uniqueName(AuthorityPrefix, i, types.UID(fmt.Sprintf("%s/%d", i.XR, number)), "")
 }
@@ -159,7 +160,7 @@ func (i Instance) CertificateRequestName() string { return uniqueName("server-",
 const AuthorityPrefix = "authority-"
 
 // AccessNames returns the names of the Secrets with which the Jobs of an instance access a store. An admission policy
-// recognizes these Secrets by the ends of their names.
+// recognizes these Secrets by the suffixes of their names.
 //
 // +kubebuilder:object:generate=false
 type AccessNames struct{ instance Instance }
@@ -215,12 +216,12 @@ func (n JobNames) Prune() string { return jobName(n.instance, "prune") }
 // RestoreTest returns the name of the Job of a restore test.
 func (n JobNames) RestoreTest() string { return jobName(n.instance, "restoretest") }
 
-// ImageChange returns the name of the Job that takes the backup before a version upgrade. It differs from Backup, so
-// that a deletion does not mistake this Job for its own.
+// ImageChange returns the name of the Job that takes the backup before a version upgrade. A deletion uses a different
+// name (Backup), so it never reuses this Job for the final backup.
 func (n JobNames) ImageChange() string { return jobName(n.instance, "imagechange") }
 
-// Request returns the name of the Job that takes an on-demand or scheduled backup. It differs from Backup, so that a
-// deletion does not mistake this Job for its own.
+// Request returns the name of the Job that takes an on-demand or scheduled backup. A deletion uses a different name
+// (Backup), so it never reuses this Job for the final backup.
 func (n JobNames) Request() string { return jobName(n.instance, "request") }
 
 // SettingsCheck returns the name of the Job that validates new settings before they are applied to a running server.
@@ -236,8 +237,8 @@ func (i Instance) RecordName() string {
 	return uniqueName("", i, i.XR, "")
 }
 
-// RecordNameInLife returns the name of the BackupRecord of the backup with this number, which is taken before the
-// deletion of the instance.
+// RecordNameInLife returns the name of the BackupRecord of a backup that is taken before the deletion of the
+// instance. number is the number of the backup.
 func (i Instance) RecordNameInLife(number int64) string {
 	return uniqueName("", i, types.UID(fmt.Sprintf("%s/%d", i.XR, number)), "")
 }
@@ -258,17 +259,17 @@ func StoreFolder(i BackedUpInstance, record string) string {
 	return path.Join(StoreLayout, string(i.NamespaceUID), string(i.XR), record)
 }
 
-// StoreLayout is the version of the layout of objects in a store. A later layout has a different version.
+// StoreLayout is the version of the layout of objects in a store. Their names begin with it.
 const StoreLayout = "v1"
 
-// BackupPVName returns the name of the hostPath PersistentVolume of the backups, and of its directory. It is the same
-// for all instances of a claim name, except for those in a later namespace of the same name.
+// BackupPVName returns the name of the hostPath PersistentVolume of the backups, and of its directory. All instances
+// of a claim name share it, unless the namespace was deleted and created again.
 func (i Instance) BackupPVName(namespace types.UID) string {
 	return uniqueName("backup-", i, namespace, "")
 }
 
-// uniqueName returns a cluster-scoped name. It contains the namespace and the name, for users, and a hash of both, of
-// the kind and of a UID.
+// uniqueName returns a name that is unique in the cluster. It contains the namespace and the name of the instance,
+// which users can read. It also contains a hash of the namespace, the name, the kind and the given UID.
 func uniqueName(prefix string, i Instance, uid types.UID, suffix string) string {
 	return derived(prefix, i.Namespace+"-"+strings.ReplaceAll(i.Name, ".", "-"),
 		"-"+hash(string(uid), i.Kind, i.Namespace, i.Name)+suffix)

@@ -290,7 +290,8 @@ func namesAreValid(t *testing.T, kind string, valid func(string) []string) {
 	}
 }
 
-// TestLives checks that each instance of a claim name has its own volume, and that all of them have the same key.
+// TestLives checks that each instance of a claim name has its own data volume, and that all instances of a claim name
+// have the same key.
 func TestLives(t *testing.T) {
 	one, two := Instance{Kind: "MySQL", Namespace: "a", Name: "b", XR: "1"}, Instance{Kind: "MySQL", Namespace: "a",
 		Name: "b", XR: "2"}
@@ -306,8 +307,8 @@ func TestLives(t *testing.T) {
 	}
 }
 
-// TestKindsShareNothing checks that the names of volumes, Jobs and Secrets contain the mark of the kind. Because of
-// the dot in the mark, no claim can have such a name, so two instances of different kinds never share one.
+// TestKindsShareNothing checks that the names of volumes, Jobs and Secrets contain a suffix for the kind. The suffix
+// begins with a dot, which no claim name can contain. Instances of different kinds therefore never share an object.
 func TestKindsShareNothing(t *testing.T) {
 	for kind, mark := range map[string]string{KindDatabase: ".database-", kindNamespaced: ".mysql-"} {
 		for _, name := range []string{"a", "a-database", "a-mysql", "backup-a", strings.Repeat("x", 60)} {

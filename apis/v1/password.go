@@ -12,8 +12,8 @@ import (
 // in its source).
 const MaxPasswordLength = 256
 
-// Password returns the password of root as the server gets it. It removes one trailing newline, because editors and
-// echo add it. Errors never contain the password.
+// Password validates the password of root, and returns it as it is set in the server. It removes one trailing
+// newline, because editors and echo add it. Errors never contain the password.
 func Password(raw string) (string, error) {
 	p := strings.TrimSuffix(strings.TrimSuffix(raw, "\n"), "\r")
 	switch {

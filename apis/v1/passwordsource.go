@@ -9,11 +9,11 @@ import (
 // A PasswordSource specifies where the requested password of root is stored: in the spec, or in a Secret in the claim's
 // namespace.
 type PasswordSource struct {
-	// Stated is the password in the spec. It is nil if a Secret contains the password.
+	// Stated is the password, in clear text. It is nil if a Secret contains the password.
 	Stated *string
-	// Secret contains the password. It is nil if the spec does.
+	// Secret is the key of a Secret that contains the password. It is nil if Stated is set.
 	Secret *SecretKeySelector
-	// Generated is true if the controller creates that Secret.
+	// Generated is true if the controller generates the password and creates the Secret.
 	Generated bool
 }
 

@@ -50,7 +50,7 @@ type Scheduling struct {
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 }
 
-// NodePlacement returns the part of the scheduling that specifies nodes, or nil if the scheduling is nil.
+// NodePlacement returns the fields of the scheduling that select nodes, or nil if the scheduling is nil.
 func (s *Scheduling) NodePlacement() *NodePlacement {
 	if s == nil {
 		return nil
@@ -90,8 +90,8 @@ func IsOfControlPlane(taint string) bool {
 	return taint == "node-role.kubernetes.io/control-plane" || taint == "node-role.kubernetes.io/master"
 }
 
-// OfJobs returns the part of the placement that applies to Jobs that read the server's data. It is nil if no part does.
-// The tolerations of unhealthy nodes apply to servers only.
+// OfJobs returns the placement of Jobs that read the server's data, or nil if it is empty. It omits tolerations of
+// unhealthy nodes, because they apply to servers only.
 func (p *NodePlacement) OfJobs() *NodePlacement {
 	if p == nil {
 		return nil

@@ -242,7 +242,7 @@ func (r *IssuerReference) WithDefaults() IssuerReference {
 	return IssuerReference{Name: r.Name, Kind: cmp.Or(r.Kind, "Issuer"), Group: cmp.Or(r.Group, "cert-manager.io")}
 }
 
-// String returns the reference in a form for messages.
+// String returns the issuer as KIND.GROUP/NAME, for messages.
 func (r *IssuerReference) String() string {
 	full := r.WithDefaults()
 	return full.Kind + "." + full.Group + "/" + full.Name
@@ -270,12 +270,12 @@ func DefaultServiceAnnotations() []string {
 	}
 }
 
-// AllowsImage reports whether claims may set this image.
+// AllowsImage reports whether claims may set the given image.
 func (s *PlatformSpec) AllowsImage(image string) bool {
 	return s.AllowedImages == nil || isListed(*s.AllowedImages, image)
 }
 
-// AllowsPlaintext reports whether a server of this image may run without TLS.
+// AllowsPlaintext reports whether a server with the given image may run without TLS.
 func (s *PlatformSpec) AllowsPlaintext(image string) bool {
 	return isListed(s.AllowedPlaintextImages, image)
 }
@@ -290,18 +290,18 @@ func isListed(list []string, image string) bool {
 		case strings.HasSuffix(entry, "/"):
 			return true
 		}
-		// The text after mysql: is a tag, or a port if a path follows it. For example, mysql:5000/other is in another
-		// registry.
+		// An entry such as mysql: matches only if a tag follows. With a slash in the rest, mysql would be the host of
+		// another registry, as in mysql:5000/other.
 		return (strings.HasSuffix(entry, ":") || strings.HasSuffix(entry, "@")) && !strings.Contains(rest, "/")
 	})
 }
 
-// AllowsServiceType reports whether claims may set this type.
+// AllowsServiceType reports whether claims may set the given type of Service.
 func (s *PlatformSpec) AllowsServiceType(serviceType ServiceType) bool {
 	return len(s.AllowedServiceTypes) == 0 || slices.Contains(s.AllowedServiceTypes, serviceType)
 }
 
-// AllowsServiceAnnotation reports whether claims may set this key.
+// AllowsServiceAnnotation reports whether claims may set an annotation with the given key on their Service.
 func (s *PlatformSpec) AllowsServiceAnnotation(key string) bool {
 	allowed := DefaultServiceAnnotations()
 	if s.AllowedServiceAnnotations != nil {
@@ -310,7 +310,7 @@ func (s *PlatformSpec) AllowsServiceAnnotation(key string) bool {
 	return hasKey(allowed, key)
 }
 
-// AllowsToleration reports whether claims may tolerate a taint with this key.
+// AllowsToleration reports whether claims may tolerate a taint with the given key.
 func (s *PlatformSpec) AllowsToleration(key string) bool {
 	return hasKey(s.AllowedTolerations, key)
 }
@@ -341,7 +341,7 @@ const (
 	maxBackupsOnVolume = 250
 )
 
-// MostBackups returns how many scheduled backups a claim may retain, either in a store or on a volume.
+// MostBackups returns the maximum number of scheduled backups that a claim may retain, in a store or on a volume.
 func (s *PlatformSpec) MostBackups(inStore bool) int64 {
 	most := int64(maxBackupsOnVolume)
 	if inStore {
@@ -361,12 +361,12 @@ func (s *PlatformSpec) LeastBackupInterval() time.Duration {
 	return time.Duration(cmp.Or(s.MinBackupInterval, minBackupInterval)) * time.Minute
 }
 
-// OffersBackupStore reports whether claims may set this BackupStore.
+// OffersBackupStore reports whether claims may set the given BackupStore.
 func (s *PlatformSpec) OffersBackupStore(name string) bool {
 	return slices.Contains(s.AllowedBackupStores, name) || name == s.DefaultBackupStore
 }
 
-// AllowsImport reports whether claims may import a database from this server.
+// AllowsImport reports whether claims may import a database from the given server.
 func (s *PlatformSpec) AllowsImport(server *ImportedServer) bool {
 	host := server.Host
 	return slices.ContainsFunc(s.AllowedImportServers, func(entry string) bool {
@@ -385,7 +385,7 @@ func (s *PlatformSpec) AllowsImport(server *ImportedServer) bool {
 	})
 }
 
-// AllowsReuse reports whether an instance may restore a backup from an earlier namespace of this name.
+// AllowsReuse reports whether an instance may restore a backup from an earlier namespace of the same name.
 func (s *PlatformSpec) AllowsReuse(namespace string) bool {
 	return slices.Contains(s.ReusableNamespaces, namespace) || slices.Contains(s.ReusableNamespaces, "*")
 }

@@ -2,7 +2,8 @@ package v1
 
 import "testing"
 
-// TestAllowed checks which values match the platform's lists, including values that are merely similar.
+// TestAllowed checks which values match the platform's allow-lists. Values that only resemble an entry must not
+// match.
 func TestAllowed(t *testing.T) {
 	list := func(entries ...string) *[]string { return &entries }
 	image := func(list *[]string, image string) bool {

@@ -49,7 +49,7 @@ func StorageOf(l corev1.ResourceList) (resource.Quantity, bool) {
 // it.
 type Amount string
 
-// UnmarshalJSON keeps the text. ParseQuantity reports an error later if it is not a quantity.
+// UnmarshalJSON stores the amount unchanged. If it is not a quantity, ParseQuantity reports an error later.
 func (a *Amount) UnmarshalJSON(b []byte) error {
 	if b = bytes.TrimSpace(b); len(b) > 0 && b[0] == '"' {
 		return json.Unmarshal(b, (*string)(a))

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// TestParseQuantity checks which texts are parsed, and which are refused without a calculation.
+// TestParseQuantity checks which quantities are accepted. Other quantities must be refused before any calculation.
 func TestParseQuantity(t *testing.T) {
 	cases := map[string]struct {
 		reason string
@@ -77,7 +77,7 @@ func TestStorageOf(t *testing.T) {
 	}
 }
 
-// TestAmount checks that an Amount keeps the text of a number or a string.
+// TestAmount checks that an Amount stores a number or a string unchanged.
 func TestAmount(t *testing.T) {
 	r := Resources{}
 	if err := json.Unmarshal([]byte(`{"limits":{"a":2,"b":"1Gi","c":0.5,"d":"1e-99999999","e":true,"f":1e-99999999}}`),
@@ -129,9 +129,9 @@ func TestNothingDecodesQuantities(t *testing.T) {
 	}
 }
 
-// allocated returns the number of bytes that a call allocates. The runtime counts small allocations later, up to some
-// megabytes, so limits need a margin. A calculation with an endless number allocates tens of megabytes. The duration
-// of the call is not a reliable measure on a busy machine.
+// allocated returns the number of bytes that a call allocates. The runtime counts small allocations with a delay of
+// up to some megabytes, so limits need a margin. A calculation with a huge exponent allocates tens of megabytes. The
+// duration of the call is not a reliable measure on a busy machine.
 func allocated(f func()) uint64 {
 	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(s)
@@ -141,8 +141,8 @@ func allocated(f func()) uint64 {
 	return s[0].Value.Uint64() - before
 }
 
-// FuzzQuantity checks that parsing a text and calculating with the result is cheap. The Kubernetes library must be
-// able to parse all texts that the check accepts, because rules in the schemas depend on this.
+// FuzzQuantity checks that it is cheap to parse any string as a quantity and to calculate with the result.
+// ParseQuantity must accept every string that matches its pattern, because rules in the schemas depend on this.
 //
 //	go test ./apis/v1 -fuzz FuzzQuantity -fuzztime 1m
 func FuzzQuantity(f *testing.F) {

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// Release is the version of the source code. To build another version, set the program's variable version with
-// -ldflags.
+// Release is the version of this source code. A build of another version sets the variable version of each program
+// with -ldflags.
 const Release = "v0.1.0"
 
 // productImage contains the controller, and the programs for Jobs and init containers.
@@ -19,12 +19,12 @@ func AgentImage(release string) string { return productImage + ":" + release }
 // are compatible.
 var releasePattern = regexp.MustCompile(`^v(\d{1,6})\.(\d{1,6})\.\d{1,6}(-[0-9A-Za-z.-]{1,64})?$`)
 
-// IsRelease reports whether a text is the version of a release, such as v0.1.0 or v0.2.0-rc.1.
+// IsRelease reports whether a string is the version of a release, such as v0.1.0 or v0.2.0-rc.1.
 func IsRelease(text string) bool { return releasePattern.MatchString(text) }
 
-// ReleasesFit reports whether the function of one release works with the controller of another one. The major
-// versions must be equal. Before 1.0, the minor versions must be equal as well, because a new minor version may
-// change the API.
+// ReleasesFit reports whether a function and a controller of the given releases can work together. The major versions
+// must be equal. Before 1.0, the minor versions must be equal as well, because a new minor version may change the
+// API.
 func ReleasesFit(function, controller string) bool {
 	f, c := releasePattern.FindStringSubmatch(function), releasePattern.FindStringSubmatch(controller)
 	if f == nil || c == nil || f[1] != c[1] {

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// hiddenText replaces a text that may be a secret.
+// hiddenText replaces a value that may be secret.
 const hiddenText = "…"
 
-// Patterns for texts of servers, clients and entrypoints that may contain a secret or a row. After "near", a server
-// quotes a statement that it cannot parse, and the statement may set a password. Values of a row follow words such as
-// "entry", "value" or "string". A value can contain quotes, so each pattern matches up to the last quote that can
-// belong to the value.
+// Patterns for messages of servers, clients and entrypoints that may contain a secret or a value from a table. After
+// "near", a server quotes a statement that it cannot parse, and the statement may set a password. Values from a table
+// follow words such as "entry", "value" or "string". A value can contain quotes, so each pattern matches up to the
+// last quote that can belong to the value.
 var (
 	nearStatement = regexp.MustCompile(`(?s)\bnear ['"].*?(['"] at line \d+\S*\s*)?$`)
 	nearEnd       = regexp.MustCompile(` at line \d+\S*\s*$`)
@@ -47,7 +47,7 @@ func WithoutSecrets(text string) string {
 	return passwordInURL.ReplaceAllString(text, "${1}"+hiddenText+"@")
 }
 
-// withoutValue removes the value of a row. It keeps the word before the value and the server's text after it.
+// withoutValue removes a value from a table in a message. It keeps the server's words before and after the value.
 func withoutValue(found string) string {
 	word := found[:strings.IndexAny(found, `'"`)]
 	after := ""

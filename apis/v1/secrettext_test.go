@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestWithoutSecrets checks that a text keeps the cause of an error, but contains no passwords and table rows.
+// TestWithoutSecrets checks that WithoutSecrets removes passwords and table rows from a message, but keeps the cause
+// of the error.
 func TestWithoutSecrets(t *testing.T) {
 	const secret = "s3cr3t"
 	cases := map[string]struct{ text, want string }{

@@ -7,7 +7,7 @@ import (
 	"errors"
 )
 
-// MaxSettingLength is the maximum length of a setting if it is a string, in characters.
+// MaxSettingLength is the maximum length, in characters, of a setting that is a string.
 const MaxSettingLength = 8192
 
 // A Setting is the value of a my.cnf setting, as text. In a manifest it can be a string, a number or a boolean. true

@@ -28,7 +28,8 @@ func ParseSize(text string) (resource.Quantity, error) {
 	return q, nil
 }
 
-// SizeText returns a number of bytes as a quantity for users. It is rounded up to Mi, and to Gi from 10Gi on.
+// SizeText returns a number of bytes as a quantity for users. It rounds up to whole Mi, or to whole Gi for sizes of
+// 10Gi or more.
 func SizeText(bytes int64) string {
 	const mebi = 1 << 20
 	inMebi := (bytes + mebi - 1) / mebi

@@ -360,11 +360,11 @@ type Blocker struct {
 // A SettingsPhase is the progress of new settings.
 type SettingsPhase string
 
-// Phases of new settings. The server runs with its old settings in all of them except OnTrial.
+// Phases of new settings. In all phases except OnTrial, the server runs with its old settings.
 const (
 	// SettingsValidating means that a Job starts a server without data with the new settings.
 	SettingsValidating SettingsPhase = "Validating"
-	// SettingsRefused means that this server did not start or accept clients.
+	// SettingsRefused means that the server in the validating Job did not start or did not accept clients.
 	SettingsRefused SettingsPhase = "Refused"
 	// SettingsOnTrial means that the server has the new settings, and has not accepted clients with them yet.
 	SettingsOnTrial SettingsPhase = "OnTrial"
@@ -428,7 +428,7 @@ type ListedBackup struct {
 	Size string `json:"size,omitempty"`
 }
 
-// ListBackups returns the newest backups in the form of a status. It lists each name only once, because the API
+// ListBackups returns the newest backups for status.backups.recent. It lists each name only once, because the API
 // server refuses duplicates.
 func ListBackups(newestFirst []BackupRecord) []ListedBackup {
 	out := make([]ListedBackup, 0, min(len(newestFirst), MaxListedBackups))
@@ -470,7 +470,7 @@ func (s *MySQLStatus) NewestListed() *LastBackup {
 }
 
 // PreviousNone is the value of status.internal.previousBackup if the claim has no verified backup. It cannot be the
-// name of a BackupRecord, because such a name has no capital letter.
+// name of a BackupRecord, because names of objects contain no capital letters.
 const PreviousNone = "None"
 
 // PreviousHeld is the value of status.internal.previousBackup if a volume or a store contains a newer backup than any
@@ -560,7 +560,7 @@ type RestoreStatus struct {
 // IsRunning reports whether the restore is in progress. A nil restore is not.
 func (r *RestoreStatus) IsRunning() bool { return r != nil && r.Phase == RestoreRunning }
 
-// What describes the restore as part of a sentence.
+// What returns a description of the restore for use in a message.
 func (r *RestoreStatus) What() string {
 	if r.Import != nil {
 		return "the import of " + r.Import.String()
@@ -754,7 +754,7 @@ func (s *MySQLStatus) BackupUnderWay() *LastBackupStatus {
 	return nil
 }
 
-// WhatIsTaken describes a backup as part of a sentence.
+// WhatIsTaken returns a description of a backup for use in a message.
 func (s *MySQLStatus) WhatIsTaken(b *LastBackupStatus) string {
 	if b == s.ScheduledBackup {
 		return ScheduledBackupText(b.Request)
@@ -762,10 +762,10 @@ func (s *MySQLStatus) WhatIsTaken(b *LastBackupStatus) string {
 	return BackupText(b.Request)
 }
 
-// BackupText describes a Backup as part of a sentence.
+// BackupText returns a description of a Backup for use in a message.
 func BackupText(name string) string { return fmt.Sprintf("backup %q", name) }
 
-// ScheduledBackupText describes the scheduled backup of a minute as part of a sentence.
+// ScheduledBackupText returns a description of the backup that was scheduled for a minute, for use in a message.
 func ScheduledBackupText(minute string) string { return "the scheduled backup of " + minute }
 
 // A LastBackupStatus reports the progress of the last on-demand backup, or of the last scheduled backup.

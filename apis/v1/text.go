@@ -6,13 +6,13 @@ import (
 	"unicode/utf8"
 )
 
-// MaxForeignText is the maximum length, in bytes, of a text in a message that comes from a database server, a kubelet
-// or a Job.
+// MaxForeignText is the maximum length, in bytes, of a quotation in a message. A quotation comes from a database
+// server, a kubelet or a Job.
 const MaxForeignText = 300
 
-// PrintableText makes a text safe for a status, an event or a log. The result is a single line of limited length
-// without terminal control characters. Consecutive characters that are not printable become one space. A text that is
-// too long ends in an ellipsis.
+// PrintableText makes a string safe for a status, an event or a log. The result is a single line of limited length
+// without terminal control characters. Consecutive characters that are not printable become one space. A string that
+// is too long is truncated and ends in an ellipsis.
 func PrintableText(text string, most int) string {
 	var b strings.Builder
 	blank := false
@@ -33,7 +33,7 @@ func PrintableText(text string, most int) string {
 	return b.String()
 }
 
-// cutText truncates a text at the end of a rune and adds an ellipsis, within the maximum number of bytes.
+// cutText truncates a string to a maximum number of bytes, including an ellipsis. It does not split a character.
 func cutText(text string, most int) string {
 	const ellipsis = "…"
 	n := max(most-len(ellipsis), 0)

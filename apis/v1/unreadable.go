@@ -13,12 +13,12 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// An UnreadableField is a field of a stored object whose value does not match its type. The schema refuses such a
-// value, but an object can be older than the schema, and users can change a schema.
+// An UnreadableField is a field of a stored object whose value does not match its type. The schema refuses invalid
+// values, but an object can be older than the schema, and users can change a schema.
 type UnreadableField struct {
-	// Path of the field, such as spec, config and mysqld.
+	// Path is the path of the field. For spec.config.mysqld, it contains spec, config and mysqld.
 	Path []string
-	// Why is the reason why the field cannot be decoded.
+	// Why is the reason for the decoding error.
 	Why string
 }
 
@@ -38,7 +38,7 @@ func (f *UnreadableField) pointer() string {
 	return out.String()
 }
 
-// UnreadableFields are the fields of an object that could not be decoded. The rest of the object was decoded.
+// UnreadableFields lists the fields of an object that could not be decoded. All other fields were decoded.
 type UnreadableFields []UnreadableField
 
 // Has reports whether a field such as spec.backup.keep may contain a value that was not decoded. The value can be in
@@ -97,7 +97,7 @@ func (u UnreadableFields) Edit(object string) string {
 }
 
 // ReadObject decodes JSON into a struct as far as possible. It returns the fields that cannot be decoded, which keep
-// their zero values, and decodes all others. It returns an error only if the text is not a JSON object.
+// their zero values, and decodes all others. It returns an error only if raw is not a JSON object.
 func ReadObject(raw []byte, target any) (UnreadableFields, error) {
 	v := reflect.ValueOf(target).Elem()
 	if readWhole(raw, v) == nil {
@@ -122,7 +122,7 @@ func readWhole(raw []byte, v reflect.Value) error {
 	return nil
 }
 
-// A lenientReader decodes all values that it can, and records the others.
+// A lenientReader decodes as many values as possible, and records the fields that it cannot decode.
 type lenientReader struct{ unread UnreadableFields }
 
 // unmarshaler is implemented by types that decode themselves. They are decoded as a whole, or not at all.
@@ -161,7 +161,7 @@ func (r *lenientReader) note(path []string, reason string) bool {
 	return false
 }
 
-// reason returns the error in terms of JSON instead of Go.
+// reason explains a decoding error. It describes the expected JSON value instead of the Go type.
 func reason(err error, v reflect.Value) string {
 	if v.Addr().Type().Implements(unmarshaler) && !errors.As(err, new(*json.UnmarshalTypeError)) {
 		return err.Error()

@@ -3,19 +3,19 @@ package bufferpool
 
 import "fmt"
 
-// All sizes are in MiB. The pool gets percent of the memory limit, but leaves at least rest for connections,
-// temporary tables and the performance schema.
+// The size of the buffer pool is percent of the memory limit. At least rest MiB must remain for connections,
+// temporary tables and the performance schema. All sizes are in MiB.
 const (
 	percent = 70
 	rest    = 512
 	// chunk is the default of innodb_buffer_pool_chunk_size. It is also the default size of the pool.
 	chunk = 128
-	// leastInstance is the minimum size of a buffer pool instance if there are several.
+	// leastInstance is the minimum size of each buffer pool instance, unless there is only one instance.
 	leastInstance = 1024
 	mostInstances = 8
 )
 
-// Settings returns the options that together determine the size of the pool.
+// Settings returns the options that affect the size of the buffer pool.
 func Settings() []string {
 	return []string{"innodb_buffer_pool_size", "innodb_buffer_pool_instances", "innodb_buffer_pool_chunk_size",
 		"innodb_dedicated_server"}

@@ -13,8 +13,8 @@ import (
 // servedSuites are the cipher suites of TLS 1.3 that the controller supports (crypto/tls in Go).
 var servedSuites = []string{"tls_aes_128_gcm_sha256", "tls_aes_256_gcm_sha384", "tls_chacha20_poly1305_sha256"}
 
-// Refused returns why the controller cannot log in with these settings, and the name of the setting that prevents it.
-// Both are empty if the controller can log in.
+// Refused returns the reason why the controller cannot log in with the given TLS settings, and the name of the
+// setting that prevents it. Both are empty if the controller can log in.
 func Refused(values map[string]string) (reason, name string) {
 	versions, hasVersions := values["tls_version"]
 	list, hasCiphers := values["ssl_cipher"]

@@ -39,8 +39,8 @@ func checkIdentity(r *resolved) field.ErrorList {
 	return nil
 }
 
-// backupPrefix begins the names of backup volumes. A claim's name must not begin with it: the data volume of claim
-// backup-a would have the name of the backup volume of claim a.
+// backupPrefix is the prefix of the names of backup volumes. The name of a claim must not have this prefix. Otherwise
+// the data volume of claim backup-a would have the name of the backup volume of claim a.
 const backupPrefix = "backup-"
 
 // imagePattern roughly matches an image reference. The container runtime reports the exact error in an invalid one.
@@ -53,9 +53,9 @@ var imagePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@+-]*$`)
 var databasePattern = regexp.MustCompile(
 	`^[^\x00-,./:-@\x5B-^\x60{-\x{9F}\p{Z}\p{C}\x{34F}\x{115F}\x{1160}\x{2800}\x{3164}\x{FE00}-\x{FE0F}\x{FFA0}\x{FFFC}-\x{10FFFF}]+$`)
 
-// maxFileName is the maximum length in bytes of a file name on Linux. encodedBytes is the length of a character that
-// is written as @ and four hexadecimal digits. The server does so in file names, except for ASCII letters, ASCII
-// digits and '_' (MySQL manual, 11.2.4). Some letters take fewer bytes.
+// maxFileName is the maximum length of a file name on Linux, in bytes. In the name of a database's directory, the
+// server writes most characters as @ and four hexadecimal digits, which are encodedBytes long. ASCII letters, ASCII
+// digits and '_' are not encoded, and some other letters take fewer bytes (MySQL manual, 11.2.4).
 const (
 	maxFileName  = 255
 	encodedBytes = 5
@@ -94,7 +94,7 @@ func checkDatabase(path *field.Path, name string) field.ErrorList {
 	return nil
 }
 
-// checkPasswordFields checks that there is exactly one password, or none for a server without passwords.
+// checkPasswordFields checks that the spec contains exactly one password, if the server requires one.
 func checkPasswordFields(r *resolved, spec *field.Path) field.ErrorList {
 	password, ref := r.spec.Password, r.spec.PasswordSecretRef
 	switch {
@@ -267,7 +267,7 @@ func checkEnum[T ~string](fldPath *field.Path, value T, supported ...T) field.Er
 	return field.ErrorList{field.NotSupported(fldPath, T(clipText(string(value))), supported)}
 }
 
-// checkObjectName refuses a text that cannot be the name of an object. The message contains the kind.
+// checkObjectName returns an error if a name is not a valid object name. The message contains the kind.
 func checkObjectName(fldPath *field.Path, name, kind string) field.ErrorList {
 	if len(validation.IsDNS1123Subdomain(name)) == 0 {
 		return nil
@@ -275,7 +275,7 @@ func checkObjectName(fldPath *field.Path, name, kind string) field.ErrorList {
 	return field.ErrorList{field.Invalid(fldPath, clipText(name), "is not a valid "+kind+" name")}
 }
 
-// clipText shortens a user's text in an error.
+// clipText shortens a value from a claim for an error message.
 func clipText(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if r := []rune(s); len(r) > 80 {

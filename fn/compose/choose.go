@@ -290,8 +290,8 @@ func chooseLatest(r *resolved, own []v1.BackupRecord) (start, error) {
 	return startFrom(r, b)
 }
 
-// rivalOf returns the newest verified backup of another instance that existed at the same time as the backup's, or
-// nil.
+// rivalOf returns the newest verified backup of another instance that existed at the same time as the instance of b,
+// or nil.
 func rivalOf(b *v1.BackupRecord, among []v1.BackupRecord) *v1.BackupRecord {
 	return v1.LatestBackup(among, func(r *v1.BackupRecord) bool { return r.IsProven() && r.IsRivalOf(b) })
 }
@@ -325,7 +325,7 @@ func startFrom(r *resolved, b *v1.BackupRecord) (start, error) {
 	}), nil
 }
 
-// checkFits refuses a volume that is smaller than the volume of the backup. A hostPath volume has no size of its own.
+// checkFits refuses a volume that is smaller than the volume of the backup. It ignores a hostPath, which has no size.
 func checkFits(r *resolved, b *v1.BackupRecord) error {
 	current, err := v1.ParseSize(b.Spec.StorageSize)
 	if err != nil || r.hostPath || r.size.Cmp(current) >= 0 {

@@ -38,7 +38,7 @@ func Compose(in Input) (*Output, error) {
 	return out, nil
 }
 
-// build returns the desired resources, without those that must not be created yet.
+// build returns the desired resources. It omits resources that must not be created yet.
 func build(r *resolved, s storage, begin start, rev revision, password string) map[string]Resource {
 	out := map[string]Resource{
 		v1.ResourceDataPVC:      {Object: dataPVC(r, s), Ready: pvcReady(r.Observed.DataPVC)},
@@ -77,8 +77,8 @@ func build(r *resolved, s storage, begin start, rev revision, password string) m
 	return out
 }
 
-// mayMake reports whether a resource may be created now, for example because its name is known to be free. It does
-// not affect resources that already exist.
+// mayMake reports whether a resource may be created now. For example, no other object may have its name. For a
+// resource that already exists, the result is irrelevant.
 func mayMake(r *resolved, name, password string) bool {
 	if !mayHave(r, name) || !r.Required.Platform.Known || name == v1.ResourceRootPassword && password == "" {
 		return false

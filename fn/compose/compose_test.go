@@ -128,7 +128,7 @@ func container(t *testing.T, out *Output) corev1.Container {
 	return d.Spec.Template.Spec.Containers[0]
 }
 
-// TestImage checks that an instance keeps the image of its creation until its spec names another one.
+// TestImage checks that an instance keeps the image that it was created with until its spec names another image.
 func TestImage(t *testing.T) {
 	cases := map[string]struct {
 		reason       string
@@ -192,7 +192,7 @@ func fromSecret(in *Input) {
 	in.XR.Spec.Password, in.XR.Spec.PasswordSecretRef = nil, &v1.SecretKeySelector{Name: "s", Key: "k"}
 }
 
-// TestStorage checks that an existing data volume never changes its class or its kind, and never shrinks.
+// TestStorage checks that an existing data volume keeps its StorageClass and its kind, and never shrinks.
 func TestStorage(t *testing.T) {
 	class := func(expands bool) func(*Input) {
 		return func(in *Input) {

@@ -16,22 +16,22 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/fn/mycnf"
 )
 
-// configHeader is the beginning of each option file. With skip_name_resolve, the server does not block the address of TCP
-// probes, which do not log in, after 100 of them (ERROR 1129). With symbolic_links off, MariaDB ignores DATA
-// DIRECTORY and INDEX DIRECTORY with a warning. Older MySQL servers do so for MyISAM. For InnoDB, MySQL refuses DATA
-// DIRECTORY since 8.0.21. In earlier releases, a table that is stored elsewhere is detected and reported.
+// configHeader is the beginning of each option file. TCP probes do not log in. Without skip_name_resolve, the server
+// would block their address after 100 probes (ERROR 1129). With symbolic_links off, MariaDB ignores DATA DIRECTORY
+// and INDEX DIRECTORY with a warning. Older MySQL servers do so for MyISAM. For InnoDB, MySQL refuses DATA DIRECTORY
+// since 8.0.21. In earlier releases, a table that is stored elsewhere is detected and reported.
 const configHeader = "# Made from spec.config. Edit the claim, not this.\n[mysqld]\nskip_name_resolve = " +
 	"ON\nloose_symbolic_links = OFF\n"
 
 // keyPattern matches the name of a setting, such as max_connections or validate_password.policy.
 var keyPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,127}$`)
 
-// maxSettingLength is the maximum length in bytes. A line of an option file is at most 4096 bytes long
-// (mysys/my_default.cc in MySQL).
+// maxSettingLength is the maximum length of a setting's value, in bytes. A line of an option file is at most 4096
+// bytes long (mysys/my_default.cc in MySQL).
 const maxSettingLength = 2048
 
-// renderConfig returns the my.cnf, with the platform's lines before the claim's sorted settings. It also returns the
-// errors in the settings.
+// renderConfig returns a my.cnf with the platform's lines, followed by the claim's settings in alphabetical order. It
+// also returns an error for each setting that is refused.
 func renderConfig(path *field.Path, own string, settings map[string]v1.Setting) (string, field.ErrorList) {
 	var errs field.ErrorList
 	seen := map[string]string{}
@@ -69,7 +69,7 @@ func refusedSetting(key, name, value string, modified bool) string {
 	if reason := refusedOption(name, value, modified); reason != "" {
 		return reason
 	}
-	// Before MySQL 8.0, and in MariaDB, mysqld reads the text after a dot as the name of the option.
+	// For MySQL before 8.0 and for MariaDB, the name of the option is only the part after the dot.
 	if _, last, dotted := strings.Cut(name, "."); dotted {
 		inner, turned := mycnf.OptionName(last)
 		return refusedSetting(last, inner, value, modified || turned)
@@ -80,8 +80,8 @@ func refusedSetting(key, name, value string, modified bool) string {
 // platformConfig returns the lines of my.cnf that do not come from the claim and are the same for all servers.
 func platformConfig(s *serverInput) string { return tlsConfig(s) + poolConfig(s) }
 
-// poolConfig returns the buffer pool's lines of my.cnf. There are none without a memory limit, or if the claim sets
-// them.
+// poolConfig returns the lines of my.cnf for the buffer pool. It returns "" if the server has no memory limit, or if
+// the claim sets an option of the buffer pool.
 func poolConfig(s *serverInput) string {
 	limit, limited := s.resources.Limits[corev1.ResourceMemory]
 	if s.engine.config == "" || !limited || slices.ContainsFunc(bufferpool.Settings(), func(name string) bool {

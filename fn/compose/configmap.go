@@ -7,7 +7,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// configMap returns the ConfigMap with the my.cnf of a revision and the last my.cnf that accepted clients.
+// configMap returns the ConfigMap with the my.cnf of the revision. It can also contain the last my.cnf that worked.
 func configMap(s *serverInput, rev revision) *corev1.ConfigMap {
 	data := map[string]string{v1.ConfigKey: rev.config}
 	if rev.served != "" {

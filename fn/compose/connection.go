@@ -29,7 +29,7 @@ func connectionSecret(r *resolved) *corev1.Secret {
 	return s
 }
 
-// isConnected reports whether clients can get the credentials.
+// isConnected reports whether the credentials for clients are published, or are not needed.
 func isConnected(r *resolved) bool { return !r.engine.password || connectionSecret(r) != nil }
 
 // bindingOf returns the name of the connection Secret for the status. The name is kept once it is set.

@@ -133,8 +133,8 @@ func TestDefaultImage(t *testing.T) {
 	}
 }
 
-// TestAgentImage checks that Jobs and init containers have the job image of the function's release, unless the
-// Platform sets another one.
+// TestAgentImage checks that Jobs and init containers use the job image of the function's release, unless the
+// Platform sets another image.
 func TestAgentImage(t *testing.T) {
 	without := platform(func(s *v1.PlatformSpec) { s.AgentImage = "" })
 	release := func(text string) func(*Input) { return func(in *Input) { in.Release = text } }

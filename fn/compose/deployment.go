@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// gracePeriod is how many seconds InnoDB has to flush its buffer pool. A backup of a server that was killed cannot
-	// be upgraded.
+	// gracePeriod is the time in seconds that InnoDB has to flush its buffer pool. The backup of a server that was
+	// killed cannot be upgraded.
 	gracePeriod int64 = 600
-	// startupProbes is the maximum number of probes during a start: a day of one probe per second. Recovery of a large
-	// redo log can take long, and a restart would begin it again.
+	// startupProbes is the maximum number of startup probes. With one probe per second, the server has a day to start.
+	// Recovery of a large redo log can take long, and a restart would begin it again.
 	startupProbes int32 = 86400
 )
 
-// usualDisk is how much of the node's disk a server may use for temporary files, or for data without a volume.
+// usualDisk is the amount of the node's disk that a server may use for temporary files, or for data without a volume.
 var usualDisk = resource.MustParse("20Gi")
 
 // deployment returns the Deployment of one server. With the strategy Recreate, a rollout never runs two servers on
@@ -87,7 +87,7 @@ func serverPod(s *serverInput) corev1.PodSpec {
 
 // serverContainer returns the server's container without a liveness probe. The kubelet restarts a server that exits,
 // and killing a busy server would only make it worse. The probes open a TCP connection, which requires neither a
-// shell in the image nor a password. my.cnf has skip_name_resolve, so that the server does not block their host.
+// shell in the image nor a password. my.cnf sets skip_name_resolve, so that the server does not block the probes.
 func serverContainer(s *serverInput) corev1.Container {
 	tcp := corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromString(s.engine.portName)}}
 	c := corev1.Container{
@@ -107,8 +107,8 @@ func serverContainer(s *serverInput) corev1.Container {
 	return c
 }
 
-// serverEnvironment returns variables that clear the password variables of the image. Without a password, the image's
-// entrypoint does not initialize a database, and exits with an error if its directory is empty.
+// serverEnvironment returns empty values for the password variables of the image. Without a password, the image's
+// entrypoint exits with an error if the data directory is empty, instead of initializing a database.
 func serverEnvironment(s *serverInput) []corev1.EnvVar {
 	if !s.engine.password {
 		return nil
@@ -180,7 +180,7 @@ func diskOf(s *serverInput) resource.Quantity {
 	return usualDisk
 }
 
-// digest returns a short digest of a text.
+// digest returns a short digest of a string.
 func digest(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:8])

@@ -26,10 +26,10 @@ type engine struct {
 	// scratch lists the other directories that the server and the image's entrypoint write to. The rest of the image is
 	// read-only.
 	scratch []scratchFolder
-	// stored is true if the engine may have a volume, because restores of its backups are tested.
+	// stored is true if the engine supports a volume. This requires that restores of its backups are tested.
 	stored bool
-	// password is true if the server requires a password, which the controller sets. The controller also reads the
-	// version of such a server.
+	// password is true if the server requires a password. The controller then sets the password, and reads the version
+	// of the server.
 	password bool
 }
 
@@ -79,8 +79,8 @@ func checkType(r *resolved, spec *field.Path) field.ErrorList {
 	return nil
 }
 
-// whyNotStored returns why an engine cannot have a volume, and what to do. An instance that got a volume from an
-// earlier release keeps it. The deletion of that instance archives the data.
+// whyNotStored explains why an engine cannot have a volume, and what to do. An instance that got a volume from an
+// earlier release keeps it, and its data is archived when the instance is deleted.
 func whyNotStored(r *resolved) string {
 	reason := fmt.Sprintf("is supported only for type %s, because restoring a mongod backup is untested", v1.TypeMySQL)
 	if r.XR.Status.Volume != "" || r.Observed.DataPVC != nil {
@@ -98,7 +98,7 @@ func defaultImage(r *resolved) string {
 	return cmp.Or(r.Settings.DefaultImage, r.platform.DefaultImage, v1.DefaultImage)
 }
 
-// mayHave reports whether this kind of instance may have a resource.
+// mayHave reports whether an instance of this kind and with this spec may have the named resource.
 func mayHave(r *resolved, name string) bool {
 	switch name {
 	case v1.ResourceDataPV:

@@ -20,9 +20,9 @@ const (
 	settingConsistency = "enforce_gtid_consistency"
 )
 
-// withoutGTIDs are the option groups of servers without GTIDs. MySQL 5.6 does not start with gtid_mode = ON and no
-// binary log, and 5.7 writes no binary log by default. mysqld reads only the group of its own release series (MySQL
-// manual, 6.2.2.2 Using Option Files). The first of these groups also marks a my.cnf with GTIDs.
+// withoutGTIDs are option groups that turn GTIDs off. MySQL 5.6 does not start with gtid_mode = ON and no binary log,
+// and 5.7 writes no binary log by default. mysqld reads only the group of its own release series (MySQL manual,
+// 6.2.2.2 Using Option Files). A my.cnf that turns GTIDs on contains both groups.
 var withoutGTIDs = []string{"[mysqld-5.6]", "[mysqld-5.7]"}
 
 // serverID returns the server_id of an instance. It depends only on the UID of the XR, and must stay the same in
@@ -52,7 +52,7 @@ func settingOf(settings map[string]v1.Setting, name string) (value string, set b
 
 // startsWithGTIDs reports whether the server of an instance has GTIDs by default. An instance that first started
 // without GTIDs stays without them, even with a newer release of this function. If the status was never written, the
-// observed my.cnf shows whether the server has them.
+// function looks for withoutGTIDs in the observed my.cnf.
 func startsWithGTIDs(in Input, started bool) bool {
 	if !started || in.XR.Status.GTIDs {
 		return true
@@ -89,7 +89,7 @@ func gtidConfig(byDefault bool, settings map[string]v1.Setting) string {
 	return strings.Join(out, "\n") + "\n"
 }
 
-// isOn reports whether the value of a setting means ON. The number is another spelling of ON.
+// isOn reports whether the value of a setting means ON. number is the numeric value that also means ON.
 func isOn(value, number string) bool {
 	return slices.Contains([]string{"on", "true", number}, strings.ToLower(value))
 }

@@ -9,9 +9,9 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// An imageChange describes how a server changes to a different image than the one that last accepted clients.
+// An imageChange describes the change from the image that last served clients to the image in the spec.
 type imageChange struct {
-	// image is the image of the server now. It is the image of the spec, or the previous one while the change waits.
+	// image is the image to run: the image in the spec, or the previous image while the change waits for a backup.
 	image string
 	// served is the image of the server that last accepted clients. It is empty if no server ever did, and for an
 	// instance without stored data.
@@ -19,7 +19,7 @@ type imageChange struct {
 	// pending is the image of the spec, if it belongs to a different release series than served and has not accepted
 	// clients yet. A backup is required before it starts.
 	pending string
-	// waits is true if this backup does not exist yet.
+	// waits is true if the required backup does not exist yet.
 	waits bool
 	// stopped is true if the server must not run.
 	stopped bool
@@ -53,7 +53,7 @@ func decideImage(r *resolved, wanted string) imageChange {
 	return out
 }
 
-// servedImage returns the image of the server that accepts clients now, or that was the last one to accept them.
+// servedImage returns the image of the server that accepts clients, or of the last server that accepted clients.
 func servedImage(r *resolved) string {
 	d, t := r.Observed.Deployment, r.Observed.Template
 	if r.started && t != nil && deploymentReady(d) && d.Spec.Replicas != nil && *d.Spec.Replicas > 0 &&
@@ -98,7 +98,7 @@ func (change imageChange) whyStopped(c *v1.ImageChangeStatus) string {
 		change.pending, inSentence(c.Message), change.served, change.served)
 }
 
-// waitsFor returns what an image change waits for while the server runs, or "".
+// waitsFor explains in a message why an image change waits while the server runs. It returns "" if it does not wait.
 func (change imageChange) waitsFor(c *v1.ImageChangeStatus) string {
 	switch {
 	case !change.waits || change.stopped:

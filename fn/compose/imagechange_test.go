@@ -9,7 +9,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// ready adds a ready server with this image, which was also the last one to use the data.
+// ready adds a server that is ready with the given image. The image was also the last to use the data.
 func ready(image string) func(*Input) {
 	return func(in *Input) {
 		inUse(in)
@@ -19,7 +19,7 @@ func ready(image string) func(*Input) {
 	}
 }
 
-// starting adds a starting server with this image. The data was last used by the image served.
+// starting adds a server that is starting with the given image. served is the image that last used the data.
 func starting(image, served string) func(*Input) {
 	return func(in *Input) {
 		ready(image)(in)
@@ -119,7 +119,7 @@ func TestImageChange(t *testing.T) {
 	}
 }
 
-// TestImageChangeOfNothing checks that an instance without stored data changes its image without a backup.
+// TestImageChangeOfNothing checks that no backup is taken before an image change if the instance stores no data.
 func TestImageChangeOfNothing(t *testing.T) {
 	in := given(ready("mysql:8.0"), wants("mysql:8.4"), func(in *Input) {
 		in.XR.Kind, in.Type, in.XR.Spec.StorageSize, in.Observed.DataPVC = v1.KindXDatabase, v1.TypeMySQL, nil, nil

@@ -52,8 +52,8 @@ func mayImport(r *resolved, from *v1.Import) error {
 	return nil
 }
 
-// mayUseAccount returns an error if the author of the claim may not use the Secret with the account. The import
-// passes it to a container with an image that the author chose, so the rule is the same as for a password.
+// mayUseAccount returns an error if the author of the claim may not use the Secret with the account. The author also
+// chooses the image that gets the account, so the platform's rules for password Secrets apply.
 func mayUseAccount(r *resolved, server *v1.ImportedServer) error {
 	if server == nil {
 		return nil
@@ -77,8 +77,8 @@ func mayUseAccount(r *resolved, server *v1.ImportedServer) error {
 	return nil
 }
 
-// mayMount returns an error if a volume must not be mounted and copied. The volume must exist and must not belong to
-// another instance, whose backup would wait for the import's pod. restore.from can copy the data of an instance.
+// mayMount returns an error if the volume to import does not exist or belongs to another instance. The import's pod
+// would delay a backup of that instance. spec.restore.from copies the data of an instance instead.
 func mayMount(r *resolved, volume *v1.ImportedVolume) error {
 	if volume == nil {
 		return nil
@@ -182,7 +182,7 @@ func importDump(r *resolved, from *v1.ImportedDump, importing agent.Importing, p
 		[]corev1.VolumeMount{
 			data, {Name: agent.AccessVolumeName, MountPath: agent.AccessFolder, ReadOnly: true},
 		}, importing.Fetch(object, from.SHA256)...)
-	// The socket is created in the directory with the agent's program.
+	// The server creates its socket in the directory with the agent's program, so this mount is writable.
 	load := agent.Container("import-dump", r.wish.Image, agent.ServerMemory, agent.ServerSecurity(),
 		[]corev1.VolumeMount{agent.ToolsMount(), data},
 		importing.Dump(object, r.spec.Database, socketsPath, from.SHA256 != "")...)

@@ -24,14 +24,14 @@ func ofVolume(in *Input) {
 	found("old", nil)(in)
 }
 
-// ofServer sets an import from a server that the platform allows, with an account.
+// ofServer adds an import from a server that the platform allows, and the Secret with the account.
 func ofServer(in *Input) {
 	importing(v1.Import{Server: &v1.ImportedServer{Host: "db.old.example", SecretRef: v1.LocalReference{Name: "account"}}})(in)
 	platform(func(s *v1.PlatformSpec) { s.AllowedImportServers = []string{"*.old.example"} })(in)
 	found("account", nil)(in)
 }
 
-// found adds the required source of the import or the Secret with its account, with labels.
+// found adds the PVC to import, or the Secret with the account of the imported server, with the given labels.
 func found(name string, labels map[string]string) func(*Input) {
 	return func(in *Input) {
 		in.Required.Import = Required[metav1.PartialObjectMetadata]{Known: true, Items: []metav1.PartialObjectMetadata{{
@@ -54,7 +54,7 @@ func importChosen(in *Input) {
 		Phase: v1.RestoreRunning}
 }
 
-// importJob adds a restore Job whose annotation contains this choice. A user may have changed the annotation.
+// importJob adds a restore Job with the given value of AnnotationRestore. A user may have changed the annotation.
 func importJob(choice string, conditions ...batchv1.JobCondition) func(*Input) {
 	return func(in *Input) {
 		job(conditions...)(in)

@@ -14,7 +14,7 @@ func isInitialized(r *resolved, from *v1.RestoreStatus) bool {
 		connectionSecret(r) != nil)
 }
 
-// mayInitialize reports whether a start may initialize a new database. It may not if data must be restored first,
+// mayInitialize reports whether a new database may be initialized. If data must be restored first, it returns false,
 // even if the volume is empty.
 func mayInitialize(r *resolved, from *v1.RestoreStatus) bool {
 	return !isInitialized(r, from) && from == nil

@@ -27,10 +27,10 @@ import (
 type Input struct {
 	redact.All
 
-	// XR is the composite resource. An XDatabase is represented as an XMySQL of that kind with its Type.
+	// XR is the composite resource. An XDatabase is converted to an XMySQL, which keeps the kind, and Type is its type.
 	XR   *v1.XMySQL
 	Type v1.DatabaseType
-	// Settings are the settings of the platform.
+	// Settings are the input of the function in the Composition.
 	Settings v1.Settings
 	// Observed are the observed composed resources.
 	Observed Observed
@@ -106,8 +106,8 @@ func (o Observed) hasResource(name string) bool {
 	return false
 }
 
-// Required contains the required resources of one key. If Known is false, Crossplane has not read them yet, and they
-// may exist.
+// Required contains the required resources for one key of the requirements. If Known is false, Crossplane has not
+// read them yet, and they may exist.
 type Required[T any] struct {
 	Known bool
 	Items []T
@@ -127,9 +127,9 @@ type RequiredResources struct {
 
 	// Platform is the Platform object.
 	Platform Required[v1.Platform]
-	// Records are the BackupRecords of all instances of this name.
+	// Records are the BackupRecords of all instances with the same claim name.
 	Records Required[v1.BackupRecord]
-	// Named are the BackupRecords of the backup in spec.restore.backup, or of the claim in spec.restore.from.
+	// Named are the BackupRecords that match spec.restore.backup or spec.restore.from.
 	Named Required[v1.BackupRecord]
 	// Connection is the Secret with the password that the server accepts now.
 	Connection Required[corev1.Secret]
@@ -146,7 +146,7 @@ type RequiredResources struct {
 	Volume Required[corev1.PersistentVolume]
 	// Class is the StorageClass of a volume that is to be expanded.
 	Class Required[storagev1.StorageClass]
-	// Existing contains the objects that already have the name of a composed resource, by the name of that resource.
+	// Existing contains, for each composed resource, an object that already has the name of the resource.
 	Existing map[string]Required[metav1.PartialObjectMetadata]
 }
 
@@ -161,7 +161,7 @@ type Requirement struct {
 type Output struct {
 	// Requirements are the required resources by key. Crossplane sends them in the next call.
 	Requirements map[string]Requirement
-	// Resources are the wanted resources by name.
+	// Resources are the desired resources by name.
 	Resources map[string]Resource
 	// Status contains the function's fields of the XR's status.
 	Status v1.MySQLStatus
@@ -175,11 +175,11 @@ type Output struct {
 	Settled bool
 }
 
-// A Resource is a wanted object, and whether the observed object is ready.
+// A Resource is a desired composed resource. Ready is true if the observed resource is ready.
 type Resource struct {
 	Object runtime.Object
 	Ready  bool
-	// AsObserved is the path of a part that must stay as observed, including fields that other clients set, or nil.
+	// AsObserved is the path of a field that must keep its observed value, including changes by other clients, or nil.
 	AsObserved []string
 }
 

@@ -11,7 +11,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// namesOf returns the composed resources that the instance has or may get.
+// namesOf returns the kind and the name of each composed resource that the instance may have.
 func namesOf(r *resolved) map[string]Requirement {
 	i, ns := r.instance, r.instance.Namespace
 	out := map[string]Requirement{
@@ -68,7 +68,7 @@ func (r *resolved) owns(o *metav1.PartialObjectMetadata) bool {
 	return c != nil && c.UID != "" && c.UID == r.instance.XR
 }
 
-// ResourceNames returns the names of all possible resources, in the order of the checks.
+// ResourceNames returns the names of all composed resources. Name conflicts are checked in this order.
 func ResourceNames() []string {
 	return []string{
 		v1.ResourceDataPV, v1.ResourceDataPVC, v1.ResourceRootPassword, v1.ResourceConfig,

@@ -116,7 +116,7 @@ func checkNetworkPolicy(r *resolved, path *field.Path) field.ErrorList {
 	return clipped(errs)
 }
 
-// checkSelector applies the rules of the API server. A missing selector is valid.
+// checkSelector validates a selector as the API server does. A missing selector is valid.
 func checkSelector(s *metav1.LabelSelector, path *field.Path) field.ErrorList {
 	return metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{}, path)
 }

@@ -48,7 +48,7 @@ var fixedOptions = map[string]string{
 	"lower_case_table_names":  "0",
 }
 
-// fixedSettings returns the values of fixedOptions among the settings, or nil.
+// fixedSettings returns the settings that are fixedOptions, with normalized values, or nil if there are none.
 func fixedSettings(settings map[string]v1.Setting) map[string]string {
 	var out map[string]string
 	for key, value := range settings {
@@ -82,9 +82,9 @@ func fixedValue(value string) string {
 	return strconv.FormatUint(n*factor, 10)
 }
 
-// fixedInForce returns the fixed settings of the data, and reports whether they are known. Until the server has
-// accepted clients, they come from the claim, and a user must set the values of a restored backup there. If an
-// earlier release started the server, they come from its my.cnf, provided that it accepts clients.
+// fixedInForce returns the fixed settings of the data directory, and reports whether they are known. Until the server
+// has accepted clients, they come from the claim. For a restored backup, the user must set the values of the backup
+// there. If the status does not contain them, they are read from my.cnf while the server accepts clients.
 func fixedInForce(r *resolved) (settings map[string]string, known bool) {
 	switch {
 	case r.engine.config == "":
@@ -104,7 +104,7 @@ func hasServed(r *resolved) bool {
 	return r.started && (r.XR.Status.ServedImage != "" || connectionSecret(r) != nil)
 }
 
-// readConfig reads the settings of a my.cnf that this function has written.
+// readConfig parses a my.cnf that this function has written.
 func readConfig(text string) map[string]v1.Setting {
 	out := map[string]v1.Setting{}
 	for line := range strings.Lines(text) {

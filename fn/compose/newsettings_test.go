@@ -22,7 +22,7 @@ func config(pairs ...string) func(*Input) {
 	}
 }
 
-// serves adds a server that accepts clients and runs with this my.cnf.
+// serves adds a server that accepts clients and runs with the given my.cnf.
 func serves(text string) func(*Input) {
 	return func(in *Input) {
 		inUse(in)
@@ -42,8 +42,8 @@ func madeWith(pairs ...string) func(*Input) {
 	}
 }
 
-// TestFixedSettings checks options that can only be set when the data directory is initialized. If an instance has
-// data, a change of such an option is refused by name, and the status keeps the value of the data.
+// TestFixedSettings checks options that can only be set when the data directory is initialized. Once there is data,
+// an error names each changed option, and the status keeps the original value.
 func TestFixedSettings(t *testing.T) {
 	cases := map[string]struct {
 		reason  string

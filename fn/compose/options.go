@@ -77,8 +77,8 @@ var refusedOptions = map[string]string{
 // An optionCheck returns why a value of an option is refused, or "".
 type optionCheck func(value string) string
 
-// checkedOptions are options of which only some values are allowed. The allowed values are listed instead of the
-// refused ones, because mysqld also accepts numbers and unique prefixes for the words of an enumeration.
+// checkedOptions are options for which only some values are allowed. The allowed values are listed, because a refused
+// value has too many spellings: mysqld also accepts numbers and unique prefixes of enumeration values.
 var checkedOptions = map[string]optionCheck{
 	"debug_no_sync":                  only(losesWrites, "off", "0", "false"),
 	"default_storage_engine":         only(losesWrites, "innodb"),

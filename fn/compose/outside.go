@@ -44,18 +44,18 @@ func awaitsAddress(r *resolved) bool {
 	return s != nil && s.Spec.Type == corev1.ServiceTypeLoadBalancer && loadBalancerAddress(s) == ""
 }
 
-// serviceRefused matches the message in which Crossplane reports that the API server refused the Service. It is
-// written in internal/controller/apiextensions/composite of Crossplane v2.4.0. After any error other than "invalid",
-// Crossplane applies nothing else, not even the status.
+// serviceRefused matches Crossplane's message that the API server refused the Service (from
+// internal/controller/apiextensions/composite in Crossplane v2.4.0). After any error other than "invalid", Crossplane
+// applies nothing else, not even the status.
 var serviceRefused = regexp.MustCompile(`cannot apply composed resource "` + v1.ResourceService + `": (.*)`)
 
-// serviceInvalid matches Crossplane's message about an invalid Service. Only an event contains the reason.
+// serviceInvalid matches Crossplane's message that the Service is invalid. The reason is only in an event.
 var serviceInvalid = regexp.MustCompile(`^Unsynced resources: (?:.*[ ,])?` + v1.ResourceService + `(?:,|$)`)
 
-// refusedService returns why the Service differs from the spec, or nil. The server must not wait for a type or an
-// annotation that the API server has refused. Otherwise a quota for load balancers would prevent Crossplane from
-// changing anything else of the instance. The controller regularly removes the status field, so that the Service is
-// tried again.
+// refusedService returns the refusal if the API server has refused the type or the annotations of the Service, or
+// nil. They are then omitted. Otherwise a quota for load balancers, for example, would prevent Crossplane from
+// applying any other change of the instance. The controller regularly removes the status field, so that the requested
+// Service is tried again.
 func refusedService(r *resolved) *v1.RefusedService {
 	wanted := r.spec.Service
 	if len(wanted.Annotations) == 0 && wanted.Type != v1.ServiceNodePort && wanted.Type != v1.ServiceLoadBalancer {

@@ -112,7 +112,7 @@ func TestOutsideDoesNotStopServing(t *testing.T) {
 }
 
 // TestRefusedServiceIsRemembered checks that the server starts with a plain Service if the API server refuses the
-// wanted one. The wanted Service is retried only after the spec changes or the controller removes the status field.
+// requested one. That is retried only after the spec changes or the controller removes the status field.
 func TestRefusedServiceIsRemembered(t *testing.T) {
 	const quota = `cannot compose resources: cannot apply composed resource "service": no`
 	request := func(in *Input) {

@@ -8,8 +8,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// resolvePassword returns the wanted password from the spec or a Secret. It returns "" while the password is unknown
-// or not generated yet. A server that has started no longer needs it.
+// resolvePassword returns the requested password, from the spec or a Secret. It returns "" while the password is
+// unknown or not generated yet. A server that has started no longer needs it.
 func resolvePassword(r *resolved) (string, error) {
 	switch {
 	case r.password.Secret == nil:

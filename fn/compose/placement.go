@@ -20,9 +20,9 @@ func schedulingOf(s *serverInput) *v1.Scheduling {
 	return cmp.Or(s.wish.Scheduling, s.defaultScheduling, &v1.Scheduling{})
 }
 
-// schedule sets the scheduling of the server's pod or the restore Job's pod. These may be the first pods to use the
-// data volume, which is then provisioned near them. The backup Job mounts both volumes, so the data volume must be on
-// a node that can also use the backup volume.
+// schedule sets the scheduling of the server's pod or of the restore Job's pod. The first of these pods determines
+// where the data volume is provisioned. The backup Job mounts both the data volume and the backup volume, so the pod
+// must run on a node that can use the backup volume.
 func schedule(s *serverInput, pod *corev1.PodSpec) {
 	scheduling := schedulingOf(s)
 	pod.NodeSelector, pod.Tolerations, pod.PriorityClassName =
@@ -135,8 +135,8 @@ func checkScheduling(s *v1.Scheduling, path *field.Path) field.ErrorList {
 	return clipped(errs)
 }
 
-// longestNodes is the maximum length of the nodes as JSON, in bytes. Annotations of volumes contain the nodes once
-// for each backup.
+// longestNodes is the maximum length of a node placement as JSON, in bytes. It limits the annotations of a volume,
+// which contain the placement once for each backup.
 const longestNodes = 2048
 
 // clipped shortens the values in validation errors of Kubernetes.
@@ -180,8 +180,8 @@ func checkPodTerms(required []corev1.PodAffinityTerm, preferred []corev1.Weighte
 	return errs
 }
 
-// checkPodTerm applies the rules of the API server. It also refuses terms about pods of other namespaces, because
-// anti-affinity would keep those pods away from a node, too.
+// checkPodTerm validates a pod affinity term as the API server does. It also refuses terms about pods of other
+// namespaces, because anti-affinity would keep those pods away from a node, too.
 func checkPodTerm(t *corev1.PodAffinityTerm, path *field.Path) field.ErrorList {
 	errs := checkSelector(t.LabelSelector, path.Child("labelSelector"))
 	if t.LabelSelector == nil || len(t.LabelSelector.MatchLabels)+len(t.LabelSelector.MatchExpressions) == 0 {
@@ -252,8 +252,8 @@ func checkInclusion(p *corev1.NodeInclusionPolicy, path *field.Path) field.Error
 	return checkEnum(path, *p, corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore)
 }
 
-// checkToleration applies the rules of the API server. It also requires a key, because Jobs that read the data get
-// the toleration, too, and must not run on arbitrary nodes.
+// checkToleration validates a toleration as the API server does. It also requires a key, because Jobs that read the
+// data get the toleration, too, and must not run on arbitrary nodes.
 func checkToleration(t corev1.Toleration, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	switch {
@@ -299,7 +299,7 @@ func checkNodeAffinity(a *corev1.NodeAffinity, path *field.Path) field.ErrorList
 			errs = append(errs, field.Required(fldPath, "set a term that selects nodes"))
 		}
 		for i, t := range s.NodeSelectorTerms {
-			// With such a term alone, Kubernetes matches no node. Combined with a term of another selector, it would match
+			// In Kubernetes, an empty term matches no node. Combined with a term of another selector by within, it would match
 			// every node that the other term matches.
 			if len(t.MatchExpressions)+len(t.MatchFields) == 0 {
 				errs = append(errs, field.Required(fldPath.Index(i), "set matchExpressions or matchFields"))

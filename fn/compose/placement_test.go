@@ -132,7 +132,7 @@ func TestNodesOfJobs(t *testing.T) {
 	wanted := scheduling().NodePlacement().OfJobs()
 	had := func(in *Input) { in.XR.Status.Nodes = ran }
 	defaults := func(in *Input) { in.Settings.DefaultScheduling = scheduling() }
-	// made adds a Deployment that was created with the current spec, with a number of replicas and ready pods.
+	// made adds a Deployment for the current spec, with the given numbers of replicas and of ready pods.
 	made := func(replicas, ready int32) func(*Input) {
 		return func(in *Input) {
 			in.XR.Status.Started, in.XR.Status.UID, in.XR.Status.Revision, in.XR.Status.Initialized =

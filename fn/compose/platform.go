@@ -49,13 +49,13 @@ func checkAllowed(r *resolved) (kept, err error) {
 			refusals = append(refusals, e)
 		}
 	}
-	// ask checks a value that must be on a list of the platform.
+	// ask checks a value that must be on an allow-list of the platform.
 	ask := func(path *field.Path, value string, allowed bool, list []string, inUse bool) {
 		if !allowed {
 			forbid(notAllowed(path, value, list), inUse)
 		}
 	}
-	// A field of the wish is in use if the server's pod was created from this wish.
+	// A value that determines the server's pod is in use if the pod was created with it.
 	spec, p, asMade := field.NewPath("spec"), &r.platform, isAsMade(r)
 	ask(spec.Child("image"), r.wantedImage, p.AllowsImage(r.wantedImage), *cmp.Or(p.AllowedImages, &[]string{}),
 		r.wantedImage == r.XR.Status.Image)
@@ -107,7 +107,7 @@ func notAllowed(path *field.Path, value string, list []string) *field.Error {
 		allowed))
 }
 
-// serviceType returns the type of an observed Service, or an empty text if there is none.
+// serviceType returns the type of an observed Service, or "" if there is none.
 func serviceType(s *corev1.Service) v1.ServiceType {
 	if s == nil {
 		return ""

@@ -12,7 +12,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestNotAllowed checks that an instance keeps a value that the platform no longer allows if the value is in use.
+// TestNotAllowed checks values that the platform no longer allows. An instance keeps such a value if it is in use.
 // Otherwise the value is refused.
 func TestNotAllowed(t *testing.T) {
 	const key = "example.org/key"

@@ -2,9 +2,9 @@ package compose
 
 import v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 
-// ProgressConditions returns the conditions Stalled and Reconciling, which kstatus reads. They repeat the first other
-// condition that needs manual action, or that shows a change in progress. changingImage is true while the server does
-// not run the image of the spec yet.
+// ProgressConditions returns the conditions Stalled and Reconciling, which kstatus reads. Each has the reason and the
+// message of the first other condition that needs manual action, or that shows a change in progress. The parameter
+// changingImage is true while the server does not run the image of the spec yet.
 func ProgressConditions(others []Condition, changingImage bool) []Condition {
 	stalled, reconciling := Condition{Type: v1.ConditionStalled}, Condition{Type: v1.ConditionReconciling}
 	for _, c := range others {

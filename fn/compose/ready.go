@@ -20,9 +20,9 @@ func deploymentReady(d *appsv1.Deployment) bool {
 		d.Status.UpdatedReplicas > 0 && d.Status.ReadyReplicas > 0
 }
 
-// minReadySeconds is how many seconds a pod must be ready before the Deployment reports it as available. mysqld listens
-// on its port before it rejects unknown settings. A pod whose server exits because of them is therefore ready for one
-// or two seconds after each restart.
+// minReadySeconds is the time in seconds that a pod must be ready before the Deployment reports it as available.
+// mysqld listens on its port before it rejects unknown settings. With unknown settings, a pod is therefore ready for
+// one or two seconds after each restart.
 const minReadySeconds = 10
 
 // deploymentAvailable reports whether a pod with the newest template has been ready for minReadySeconds.

@@ -12,12 +12,12 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A state is the state of an instance that is reported.
+// A state contains everything from which the status of an instance is derived.
 type state struct {
 	*resolved
 
 	begin start
-	// warning is the part of the spec that cannot be applied to an instance that has started, or nil.
+	// warning is an error in the spec of a started instance, which continues despite it, or nil.
 	warning  *Refusal
 	revision revision
 	// volume is the volume that the PVC must be bound to.
@@ -82,7 +82,7 @@ func isSettled(r *resolved) bool {
 		r.XR.Status.BackupUnderWay() == nil && blockerOf(r) == nil
 }
 
-// choiceAtBegin returns the restore source that the instance started with, or the one in the spec before the start.
+// choiceAtBegin returns the restore source that the instance started with or, before its start, the one in the spec.
 func choiceAtBegin(r *resolved) string {
 	if r.XR.Status.Started || r.XR.Status.Restore != nil {
 		return r.XR.Status.Choice
@@ -130,7 +130,7 @@ func (s state) message() string {
 		inSentence(s.settingsMessage()) + s.change.waitsFor(s.XR.Status.ImageChange) + s.updateWaiting()
 }
 
-// reason returns the most important reason.
+// reason returns status.reason: the reason of the condition that needs the most attention.
 func (s state) reason() string {
 	blocker, serving := blockerOf(s.resolved), s.servingCondition()
 	switch {
@@ -152,8 +152,8 @@ func (s state) reason() string {
 	return serving.Reason
 }
 
-// observedGeneration returns the generation of the object that a user created, or 0 for a claim. The generation of
-// the composite resource differs from that of its claim, which gets a copy of this status.
+// observedGeneration returns the generation of the object that a user created, or 0 for a claim. A claim gets a copy
+// of this status, but has a different generation than its composite resource.
 func observedGeneration(r *resolved) int64 {
 	if a, ok := v1.APIOf(r.XR.GroupVersionKind().GroupKind()); ok && !a.HasClaims() {
 		return r.XR.Generation
@@ -173,7 +173,7 @@ func requestWarning(status *v1.MySQLStatus) string {
 	return out + inSentence(scheduleWarning(status.BackupSchedule))
 }
 
-// scheduleWarning returns since when a scheduled backup has been overdue, and why, or "".
+// scheduleWarning returns a message if a scheduled backup is overdue or no backup is scheduled, or "".
 func scheduleWarning(status *v1.BackupScheduleStatus) string {
 	switch {
 	case status == nil:
@@ -189,7 +189,7 @@ func scheduleWarning(status *v1.BackupScheduleStatus) string {
 		status.Message)
 }
 
-// backupsStatus returns the backups that users see. The controller writes the recent ones.
+// backupsStatus returns status.backups without the field recent, which the controller writes.
 func backupsStatus(r *resolved) *v1.BackupsStatus {
 	out := v1.BackupsStatus{Store: r.store, Last: r.XR.Status.NewestListed(), Message: backupsMessage(r)}
 	if schedule := r.XR.Status.BackupSchedule; schedule != nil {
@@ -208,7 +208,7 @@ func backupsMessage(r *resolved) string {
 		status.BackupWarning}, func(text string) bool { return text == "" }), ". ")
 }
 
-// lastBackupCondition reports whether the last backup succeeded. Data that no backup can contain takes precedence.
+// lastBackupCondition reports whether the last backup succeeded. It is False if data exists that no backup contains.
 func lastBackupCondition(r *resolved) Condition {
 	status, out := &r.XR.Status, Condition{Type: v1.ConditionLastBackupSucceeded}
 	missed := ""
@@ -251,7 +251,7 @@ func (s state) afterRestore() string {
 	return ""
 }
 
-// pvcWarning returns the problem with the data PVC, or "".
+// pvcWarning explains that the data PVC was deleted. It returns "" if the PVC is in order.
 func (s state) pvcWarning() string {
 	c, name := s.Observed.DataPVC, qualifiedName(s.instance.Namespace, s.instance.DataPVCName())
 	switch {
@@ -371,7 +371,7 @@ func inBrackets(blocker *v1.Blocker) string {
 	return " (" + blocker.Message + ")"
 }
 
-// whereReached returns the NodePort of a Database, and a warning if its data is lost with the pod.
+// whereReached describes the node port of a Database for a message. It warns if the data is lost with the pod.
 func whereReached(r *resolved) string {
 	e := endpointOf(r)
 	if !r.database || e == nil || e.NodePort == 0 {

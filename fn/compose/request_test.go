@@ -66,8 +66,8 @@ func TestRequestedBackup(t *testing.T) {
 	}
 }
 
-// TestPlannedBackup checks that the message reports since when a scheduled backup has been overdue, and the progress
-// of a running one.
+// TestPlannedBackup checks that the message contains the time since which a scheduled backup has been overdue, and
+// the progress of a running backup.
 func TestPlannedBackup(t *testing.T) {
 	timestamp := metav1.NewTime(v1.PlannedAt("2026-11-26T03:00Z"))
 	planned := func(change func(*v1.MySQLStatus)) func(*Input) {
@@ -184,8 +184,8 @@ func TestLastBackup(t *testing.T) {
 	}
 }
 
-// TestUnplanned checks that an invalid schedule is refused before the first start, but does not prevent a started
-// server from starting or stopping.
+// TestUnplanned checks that an invalid schedule is refused before the first start. Afterwards, it only makes the
+// condition Accepted false, and other changes are still applied.
 func TestUnplanned(t *testing.T) {
 	nowhere := func(in *Input) {
 		in.XR.Spec.Backup = v1.BackupSpec{Schedule: &v1.BackupSchedule{Cron: "0 3 * * *", TimeZone: "Europe/Berln", Method: v1.MethodCold}}

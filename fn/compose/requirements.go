@@ -22,7 +22,7 @@ const (
 	RequiredImport     = "import"
 	RequiredPolicy     = "protection-policy"
 	RequiredBinding    = "protection-binding"
-	// RequiredExisting is a prefix that is followed by the name of a composed resource.
+	// RequiredExisting is the prefix of keys that end with the name of a composed resource.
 	RequiredExisting = "existing-"
 )
 

@@ -12,7 +12,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A resolved instance contains its state, and the validated settings of its XR and of the platform. It is immutable.
+// A resolved is a validated Input with the values that are derived from it. It is immutable.
 type resolved struct {
 	Input
 
@@ -26,14 +26,14 @@ type resolved struct {
 	change      imageChange
 	// size is the size of the volume in the spec.
 	size resource.Quantity
-	// password is the source of the wanted password. statedPassword is the password in the spec, or "" if it is in a
+	// password is the source of the requested password. statedPassword is the password in the spec, or "" if it is in a
 	// Secret.
 	password       v1.PasswordSource
 	statedPassword string
-	// store is the BackupStore in use, or "" for a volume. storeRefused is why the store in the spec is not used.
+	// store is the BackupStore in use, or "" for a volume. storeRefused is set if the store in the spec is not allowed.
 	store        string
 	storeRefused *field.Error
-	// unplanned is why a started instance takes no scheduled backups although its spec has a schedule.
+	// unplanned is the error in the schedule of a started instance, which then takes no scheduled backups.
 	unplanned error
 	// jobResources are the resources of the containers of Jobs, or nil for the default.
 	jobResources *corev1.ResourceRequirements
@@ -42,8 +42,8 @@ type resolved struct {
 	database bool
 }
 
-// resolve validates an Input. It also refuses what the schema refuses, for callers without an API server, and checks
-// rules that a schema cannot express. It reports all errors.
+// resolve validates an Input and reports all errors. It checks the rules of the schema again, because crossplane
+// render has no API server, and also rules that a schema cannot express.
 func resolve(in Input) (*resolved, error) {
 	r, errs, err := readInput(in)
 	if err != nil {
@@ -70,7 +70,7 @@ func resolve(in Input) (*resolved, error) {
 		checkNewSettings(r, spec.Child("config")),
 	)
 	if len(errs) > 0 {
-		// The annotations are checked in the random order of a map.
+		// Errors about annotations are in the random order of a map, but the message must not change.
 		slices.SortStableFunc(errs, func(a, b *field.Error) int { return strings.Compare(a.Error(), b.Error()) })
 		return nil, &Refusal{Reason: v1.ReasonInvalid, Err: errs.ToAggregate()}
 	}
@@ -106,7 +106,7 @@ func readInput(in Input) (*resolved, field.ErrorList, error) {
 	return r, slices.Concat(badImage, badPassword, badSize, badServer), nil
 }
 
-// withDefaults sets the defaults that the API server would set, for callers without an API server.
+// withDefaults sets the defaults of the schema, because crossplane render has no API server.
 func withDefaults(s v1.MySQLSpec) v1.MySQLSpec {
 	if s.Service.Type == "" {
 		s.Service.Type = v1.ServiceClusterIP
@@ -126,7 +126,7 @@ func withDefaults(s v1.MySQLSpec) v1.MySQLSpec {
 	return s
 }
 
-// isMarkedStarted reports whether the Deployment was created with replicas for this XR.
+// isMarkedStarted reports whether the Deployment records that the function has started a server for this XR.
 func isMarkedStarted(d *appsv1.Deployment, i v1.Instance) bool {
 	return d != nil && d.Annotations[v1.AnnotationStarted] == startedMark(i)
 }
@@ -155,7 +155,7 @@ func resolveImage(r *resolved, path *field.Path) (string, field.ErrorList) {
 	return image, nil
 }
 
-// resolveConfig returns the text of my.cnf, which contains the function's own settings and the settings in spec.config.
+// resolveConfig returns the my.cnf with the function's own settings and the settings in spec.config.
 func resolveConfig(s *serverInput, path *field.Path) (string, field.ErrorList) {
 	config, errs := renderConfig(path, platformConfig(s)+identityConfig(s.instance.XR, s.wish.Config), s.wish.Config)
 	return config + gtidConfig(s.hasGTIDs, s.wish.Config), errs

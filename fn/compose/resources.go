@@ -168,8 +168,8 @@ func checkAmounts(path *field.Path, amounts corev1.ResourceList) field.ErrorList
 	return errs
 }
 
-// ordinary reports whether every node has a resource. Other resources give a container access to a device, such as
-// /dev/kvm, through a device plugin.
+// ordinary reports whether every node provides a resource, such as CPU or memory. Any other resource gives a
+// container access to a device, such as /dev/kvm, through a device plugin.
 func ordinary(name corev1.ResourceName) bool {
 	everywhere := []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage}
 	return slices.Contains(everywhere, name) || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)

@@ -10,10 +10,10 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// restoreRetries is how often a restore is retried after a temporary failure, such as the loss of its node.
+// restoreRetries is the number of retries of a restore after temporary failures, such as the loss of its node.
 const restoreRetries int32 = 6
 
-// restoreKept is how many seconds a finished restore Job is kept: a day. After that, a failed restore is retried.
+// restoreKept is the time in seconds for which a finished restore Job is kept. A failed restore is then retried.
 const restoreKept int32 = 24 * 60 * 60
 
 // wantsRestoreJob reports whether the restore Job is required. An observed Job is kept. A Job that succeeded and was
@@ -58,8 +58,8 @@ func newRestoreJob(r *resolved, pod corev1.PodSpec) *batchv1.Job {
 		r.wish.ImagePullSecrets, pod)
 }
 
-// restoreFailurePolicy stops the Job at once after errors that a retry cannot fix, and ignores external disruptions
-// of the pod. For an import, it applies to every container, because the last one does only a small part of the work.
+// restoreFailurePolicy makes the Job fail at once after an error that a retry cannot fix, and ignores disruptions of
+// the pod. For an import, it applies to all containers, because the init containers do most of the work.
 func restoreFailurePolicy(from *v1.RestoreStatus) *batchv1.PodFailurePolicy {
 	container := new(v1.ComponentRestore)
 	if from.Import != nil {

@@ -11,25 +11,25 @@ import (
 )
 
 // A revision contains everything that determines the server's pod: the template of its Deployment, and the my.cnf.
-// They change together, because a release's my.cnf may name files that only its own template mounts.
+// Both must be from the same release, because the my.cnf may name files that only the template mounts.
 type revision struct {
-	// mark is the Deployment's revision annotation: the digests of the wish and of the template, separated by a dot.
+	// mark is AnnotationRevision: the digests of the wish (spec fields of the pod) and the template, joined by a dot.
 	mark     string
 	template corev1.PodTemplateSpec
 	config   string
 	// certified is true if the server's pod mounts its certificate.
 	certified bool
-	// observed is true if the template must stay as observed.
+	// observed is true if the Deployment must keep its observed template.
 	observed bool
 	// seen is the digest of the observed template, if it was created from this revision.
 	seen string
 	// settings are new settings that are not in use yet, or nil.
 	settings *newSettings
-	// served is the last my.cnf that accepted clients, if the ConfigMap must contain it in addition to config.
+	// served is the last my.cnf that worked, if the ConfigMap must contain it in addition to config.
 	served string
 }
 
-// asObserved returns the path of the part of the Deployment that must stay as observed.
+// asObserved returns the path of the Deployment's template if it must keep its observed value, or nil.
 func (rev revision) asObserved() []string {
 	if !rev.observed {
 		return nil
@@ -38,7 +38,7 @@ func (rev revision) asObserved() []string {
 }
 
 // chooseRevision returns the revision of the server with its new settings. If the settings in the spec were reverted,
-// it uses the last settings that accepted clients instead.
+// it uses the last settings that worked instead.
 func chooseRevision(r *resolved, begin start) revision {
 	back, isBack := takenBack(r)
 	effective := *r
@@ -58,9 +58,9 @@ func chooseRevision(r *resolved, begin start) revision {
 	return out
 }
 
-// decideRevision returns the current revision, unless a running server must keep the observed one. A changed template
-// restarts the server, and neither a newer release of this function nor new platform settings may restart it. The
-// server keeps its revision until one of these events:
+// decideRevision returns the revision of this release and the current spec, unless a running server must keep its
+// own. A changed template restarts the server, and neither a newer release of this function nor new platform settings
+// may restart it. The server keeps its revision until one of these events:
 //
 // - its own spec changes; new settings are validated first
 // - another client changes the template, which restarts it anyway (such as `kubectl rollout restart`)
@@ -100,7 +100,7 @@ func decideRevision(r *resolved, begin start, isBack bool) revision {
 	return today
 }
 
-// isAsMade reports whether the server's template was created with this wish.
+// isAsMade reports whether the server's template was created from the current spec fields (wish).
 func isAsMade(r *resolved) bool {
 	d := r.Observed.Deployment
 	if d == nil {

@@ -38,7 +38,7 @@ type facts struct {
 	instance v1.Instance
 	// platform is the policy for claims. It is empty until it is known.
 	platform v1.PlatformSpec
-	// defaultResources, defaultScheduling and requireTLS apply if the field of the wish is empty.
+	// defaultResources, defaultScheduling and requireTLS are the platform's values for fields that the claim omits.
 	defaultResources  corev1.ResourceRequirements
 	defaultScheduling *v1.Scheduling
 	requireTLS        bool
@@ -50,9 +50,9 @@ type facts struct {
 	ephemeral bool
 	// hostPath is true if the data is in a directory of the node.
 	hostPath bool
-	// started is true once the function has set the replicas to 1. An annotation of the Deployment also records this, in
-	// case the status was never written. The number of replicas proves nothing, because a user may scale up a Deployment
-	// that must wait, and no empty server may start in that case.
+	// started is true once the function has set the replicas to 1, according to the status or an annotation of the
+	// Deployment. The number of replicas does not prove this, because a user may scale up a Deployment that must wait.
+	// Then no empty server may start.
 	started bool
 	// hasCertificate is true if the controller has created the server's certificate.
 	hasCertificate bool
@@ -96,7 +96,7 @@ type serverInput struct {
 	facts
 
 	wish wish
-	// config is the text of my.cnf.
+	// config is the content of my.cnf.
 	config string
 	// resources are the resources of the server's container. tooMuch are errors about values above the platform's
 	// maximum.

@@ -16,7 +16,7 @@ import (
 type leaf struct {
 	// name is the path of the field in JSON, such as scheduling.tolerations[].key.
 	name string
-	// change sets the leaf in a value to another value.
+	// change sets the leaf to another value. Its argument is the value that contains the leaf.
 	change func(reflect.Value)
 }
 
@@ -161,8 +161,8 @@ func TestJobsFollowTheServer(t *testing.T) {
 	}
 }
 
-// TestWishIsFrozen checks the digests of some wishes. A release with another digest would restart every server with
-// such a wish.
+// TestWishIsFrozen checks that the digests of some wishes stay the same. If a release changed a digest, it would
+// restart every server with the same wish.
 func TestWishIsFrozen(t *testing.T) {
 	full := func(in *Input) {
 		in.XR.Spec.Image, in.XR.Spec.Config = new("mysql:9.7"), map[string]v1.Setting{"max_connections": "5", "back_log": "7"}

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// settingsRetries is how often a Job that failed without a verdict is retried.
+	// settingsRetries is the number of retries of a Job that failed without validating the settings.
 	settingsRetries int32 = 2
-	// settingsKept is how many seconds a failed Job is kept. After that, the settings are validated again.
+	// settingsKept is the time in seconds for which a failed Job is kept. The settings are then validated again.
 	settingsKept int32 = 60 * 60
 )
 

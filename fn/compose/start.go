@@ -18,7 +18,7 @@ type start struct {
 	// restore is the backup that this instance is restored from. It is nil if the instance starts empty, or if the
 	// restore source has not been chosen yet.
 	restore *v1.RestoreStatus
-	// reason is the reason of the condition Restored, ReasonFenced or ReasonSuspended.
+	// reason is a reason of the condition Restored, or ReasonFenced or ReasonSuspended.
 	reason string
 	// message explains why the server may not run, and what to do.
 	message string
@@ -110,7 +110,7 @@ func isStoppedForRequest(r *resolved) bool {
 	return b != nil && b.Fence
 }
 
-// isVolumeUnseen reports whether Crossplane has not read the data volume yet, and no server runs on it.
+// isVolumeUnseen reports whether Crossplane has not read the data volume yet. It is false if a server already runs.
 func isVolumeUnseen(r *resolved) bool {
 	d := r.Observed.Deployment
 	runs := d != nil && d.Spec.Replicas != nil && *d.Spec.Replicas > 0
@@ -145,8 +145,8 @@ func earlierChoice(r *resolved) (*v1.RestoreStatus, error) {
 }
 
 // chosenByJob returns the restore source in a Job's annotation, which is used if the status could not be written. It
-// returns nil if it is unknown whether the source is allowed. Users of the claim's namespace can create Jobs there,
-// so the Job is trusted only for backups of this namespace.
+// returns nil until it is known whether the source is allowed. Users of the claim's namespace can create Jobs there,
+// so only a backup of this namespace is accepted.
 func chosenByJob(r *resolved, j *batchv1.Job) (*v1.RestoreStatus, error) {
 	out, job := &v1.RestoreStatus{}, qualifiedName(j.Namespace, j.Name)
 	if err := json.Unmarshal([]byte(j.Annotations[v1.AnnotationRestore]), out); err != nil || out.Backup == "" &&

@@ -20,7 +20,7 @@ const (
 	testSum       = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 )
 
-// given returns an instance with known required resources, after some changes.
+// given returns the Input of a new instance whose required resources are known, with the given changes applied.
 func given(changes ...func(*Input)) Input {
 	known := Required[metav1.PartialObjectMetadata]{Known: true}
 	in := Input{
@@ -78,19 +78,19 @@ func record(name string, day int, phase v1.BackupPhase, changes ...func(*v1.Back
 	}
 }
 
-// announced sets an earlier day in the spec, as in a BackupRecord that was deleted and created again.
+// announced sets the day of the announcement in the spec, as in a BackupRecord that was deleted and created again.
 func announced(day int) func(*v1.BackupRecord) {
 	return func(r *v1.BackupRecord) {
 		r.Spec.AnnouncedAt = &metav1.Time{Time: time.Date(2026, 1, day, 0, 0, 0, 0, time.UTC)}
 	}
 }
 
-// nth sets the number of the backup among the claim's backups, and the instance that it belongs to.
+// nth sets the number of a backup, and the UID of the instance that it belongs to.
 func nth(number int64, uid types.UID) func(*v1.BackupRecord) {
 	return func(r *v1.BackupRecord) { r.Spec.Number, r.Spec.Instance.XR = number, uid }
 }
 
-// named sets spec.restore.backup to this name, and adds the BackupRecord.
+// named sets spec.restore.backup to the given name, and adds the BackupRecord with that name.
 func named(name string, changes ...func(*v1.BackupRecord)) func(*Input) {
 	return func(in *Input) {
 		one := Input{}
@@ -205,7 +205,7 @@ func restoredBy(uid types.UID) func(*Input) {
 	return func(in *Input) { in.XR.Status.RestoredBy, in.Observed.Restore.UID = uid, "job" }
 }
 
-// scaled adds a Deployment that the function has never started.
+// scaled adds a Deployment with the given replicas that the function has never started.
 func scaled(replicas int32) func(*Input) {
 	return func(in *Input) {
 		in.Observed.Deployment = &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: &replicas}}
@@ -225,7 +225,7 @@ func held(name string) func(*Input) {
 	return func(in *Input) { in.XR.Status.PreviousBackup, in.XR.Status.HeldBackup = v1.PreviousHeld, name }
 }
 
-// began sets the restore source that the backup's instance started with.
+// began sets the restore source with which the instance of a backup was created.
 func began(marker string) func(*v1.BackupRecord) {
 	return func(r *v1.BackupRecord) { r.Spec.Choice = marker }
 }

@@ -11,11 +11,11 @@ import (
 type storage struct {
 	// volume is the volume that the PVC is or must be bound to, or "" if Kubernetes chooses one.
 	volume string
-	// size is the wanted size of the volume. request is what the PVC requests until the volume can have that size.
+	// size is the requested size of the volume. request is the size of the PVC, which is smaller while it cannot grow.
 	size, request resource.Quantity
 	// growsWith is the StorageClass that decides whether the volume can be expanded, or "" if no expansion is needed.
 	growsWith string
-	// cannotGrow is why the volume cannot be expanded. It prevents no other change.
+	// cannotGrow is set if the volume cannot be expanded. Other changes are still applied.
 	cannotGrow error
 }
 
@@ -63,7 +63,7 @@ func checkComposition(r *resolved) error {
 	return nil
 }
 
-// checkPVC refuses an observed PVC that is lost, or whose volume or StorageClass differs from the wanted one.
+// checkPVC refuses an observed PVC that has lost its volume, or that has the wrong volume or StorageClass.
 func checkPVC(r *resolved, volume string) error {
 	c := r.Observed.DataPVC
 	if c.Status.Phase == corev1.ClaimLost {
@@ -168,9 +168,9 @@ func checkUnseenVolume(r *resolved) error {
 		qualifiedName(r.instance.Namespace, r.instance.DataPVCName()))
 }
 
-// resolveGrowth returns the size that the data PVC may request, the StorageClass that decides about it, and why the
-// PVC cannot be expanded. If the StorageClass does not allow expansion, the PVC keeps its size, because the API
-// server would refuse any change.
+// resolveGrowth returns the size that the data PVC may request, the StorageClass that must allow the expansion, and
+// an error if the StorageClass does not. In that case, the PVC keeps its size, because the API server would refuse
+// any change.
 func resolveGrowth(r *resolved, size resource.Quantity) (request resource.Quantity, class string, cannot error) {
 	c := r.Observed.DataPVC
 	if c == nil || r.hostPath || c.Spec.StorageClassName == nil || *c.Spec.StorageClassName == "" {

@@ -14,7 +14,7 @@ import (
 )
 
 // resolveStore returns the BackupStore, or "" for a volume or an instance without backups. If the store in the spec
-// is not allowed, the previous one is kept.
+// is not allowed, the instance keeps its previous store.
 func resolveStore(r *resolved, path *field.Path) (string, *field.Error) {
 	if r.ephemeral || r.spec.DeletionPolicy == v1.DeletionDiscard {
 		return "", nil
@@ -54,8 +54,8 @@ func toTheGateway() []networkingv1.NetworkPolicyEgressRule {
 	}}
 }
 
-// whereArchiveIs returns the volume that contains the archive, or the access to its store. It also adds the location
-// to the command.
+// whereArchiveIs returns the volume that contains the archive, or the volume with the Secret for access to its store.
+// It also sets the location in u.
 func whereArchiveIs(r *resolved, a *v1.Archive, u *agent.Unpacking) (corev1.Volume, corev1.VolumeMount) {
 	if a.Store != "" {
 		u.Object = a.Path
@@ -68,7 +68,7 @@ func whereArchiveIs(r *resolved, a *v1.Archive, u *agent.Unpacking) (corev1.Volu
 	return volume, corev1.VolumeMount{Name: "backup", MountPath: archivePath, ReadOnly: true}
 }
 
-// checkPlace refuses an archive with two locations or none.
+// checkPlace returns an error unless an archive has exactly one location.
 func checkPlace(backup string, a *v1.Archive) error {
 	if (a.PVCName == "") == (a.Store == "") {
 		return newRefusal(v1.ReasonInvalid, "BackupRecord %q: archive must have either pvcName or store", backup)

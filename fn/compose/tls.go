@@ -13,12 +13,12 @@ import (
 const (
 	// TLSVolume is the name of the volume with the server's certificate.
 	TLSVolume = "tls"
-	// tlsPath is the mount path of this volume.
+	// tlsPath is the mount path of TLSVolume.
 	tlsPath = "/etc/crossplane-mysql/tls"
 )
 
-// isCertified reports whether a new pod mounts a certificate. The template of a new server mounts it from the
-// beginning, so that the template does not change later. Such a server does not start before it has a certificate.
+// isCertified reports whether a new pod mounts a certificate. A server that has never started always mounts it, so
+// that its template does not change later. Its first start waits for the certificate.
 func isCertified(s *serverInput) bool {
 	return mayBeCertified(s) && (!s.started || s.hasCertificate)
 }
@@ -30,7 +30,7 @@ func hasCertificate(in Input, started bool) bool {
 	return in.XR.Status.Authorities != "" || started && t != nil && t.Certified
 }
 
-// mayBeCertified reports whether the server needs a certificate, which clients must verify before they log in.
+// mayBeCertified reports whether the server needs a certificate, so that clients can verify it before they log in.
 func mayBeCertified(s *serverInput) bool {
 	return s.engine.password && !s.platform.AllowsPlaintext(s.wish.Image)
 }

@@ -21,8 +21,7 @@ func plaintext(in *Input) {
 	platform(func(s *v1.PlatformSpec) { s.AllowedPlaintextImages = []string{"mysql:"} })(in)
 }
 
-// TestCertificate checks that a server has a certificate from its first start on, and that the first start waits for
-// it.
+// TestCertificate checks that a new server mounts a certificate, and that its first start waits for the certificate.
 func TestCertificate(t *testing.T) {
 	requires := func(required bool) func(*Input) { return func(in *Input) { in.XR.Spec.RequireTLS = new(required) } }
 	usually := func(in *Input) { in.Settings.RequireTLS = true }

@@ -25,7 +25,7 @@ type newSettings struct {
 	phase v1.SettingsPhase
 	// validate is true if the Job is required.
 	validate bool
-	// message is the message about the phase, if the controller reports none.
+	// message explains the phase, if the controller reports no message.
 	message string
 }
 
@@ -67,7 +67,7 @@ func validateSettings(r *resolved, begin start) *newSettings {
 	return &newSettings{phase: v1.SettingsValidating, validate: true}
 }
 
-// observedConfig returns the text of a key of the ConfigMap, or "".
+// observedConfig returns the value of a key in the observed ConfigMap, or "".
 func observedConfig(r *resolved, key string) string {
 	if r.Observed.Config == nil {
 		return ""
@@ -75,7 +75,7 @@ func observedConfig(r *resolved, key string) string {
 	return r.Observed.Config.Data[key]
 }
 
-// takenBack returns the my.cnf to revert to, if the settings of the spec were reverted.
+// takenBack returns the previous my.cnf, if the settings in the spec were reverted because they did not work.
 func takenBack(r *resolved) (config string, ok bool) {
 	v := r.XR.Status.SettingsVerdict
 	if v == nil || !v.TakenBack || !v.IsOf(settingsID(r)) {
@@ -97,7 +97,7 @@ func ofClaim(r *resolved, config string) string {
 	return out.String()
 }
 
-// servedConfig returns the last my.cnf that accepted clients, if the server gets a different one or its settings are
+// servedConfig returns the last my.cnf that worked, if the server gets different settings or its settings are
 // reverted. Otherwise it returns "".
 func servedConfig(r *resolved, rev revision, isBack bool) string {
 	kept := observedConfig(r, v1.ServedConfigKey)
@@ -111,8 +111,8 @@ func servedConfig(r *resolved, rev revision, isBack bool) string {
 	return last
 }
 
-// lastServed returns the last my.cnf with which the server accepted clients. If the server does not accept clients
-// now, this is the stored one. If none is stored, it is the current one.
+// lastServed returns the last my.cnf with which the server accepted clients. While the server accepts clients, this
+// is the current my.cnf. Otherwise it is the argument kept, or the current my.cnf if kept is empty.
 func lastServed(r *resolved, kept string) string {
 	t, now := r.Observed.Template, observedConfig(r, v1.ConfigKey)
 	if t == nil || !hasServed(r) {
@@ -124,7 +124,7 @@ func lastServed(r *resolved, kept string) string {
 	return kept
 }
 
-// settingsStatus returns the status for the controller, or nil if all settings are in use.
+// settingsStatus returns the status of settings that are not in use yet, or nil if there are none.
 func settingsStatus(r *resolved, rev revision) *v1.SettingsStatus {
 	switch {
 	case !r.Required.Platform.Known:
@@ -163,7 +163,7 @@ func (s state) settingsMessage() string {
 	return "The server restarts with new settings (" + s.changedSettings() + ")"
 }
 
-// changedSettings returns the settings that differ between spec.config and the last my.cnf that accepted clients.
+// changedSettings returns the names of the settings in spec.config that differ from the last my.cnf that worked.
 func (s state) changedSettings() string {
 	old, wanted := readLines(s.revision.config), readLines(s.config)
 	if s.revision.served != "" {

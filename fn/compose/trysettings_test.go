@@ -76,7 +76,7 @@ func (r *rig) ready(ready bool) {
 	}
 }
 
-// ends sets the result of the Job that validates the settings.
+// ends sets the given condition of the Job that validates the settings.
 func (r *rig) ends(change batchv1.JobConditionType) {
 	r.t.Helper()
 	if r.in.Observed.SettingsCheck == nil {
@@ -191,8 +191,8 @@ func TestRefusedSettingsStopNoServer(t *testing.T) {
 	r.is("", "max_connections = 7")
 }
 
-// TestSettingsAreTakenBack checks a server that keeps exiting with the new settings. It returns to the last settings
-// that accepted clients until the settings change again.
+// TestSettingsAreTakenBack checks that a server that keeps exiting with new settings reverts to the last settings
+// that worked. It keeps them until the settings change again.
 func TestSettingsAreTakenBack(t *testing.T) {
 	r := newRig(t, "max_connections", "5")
 	r.set("max_connections", "6", "bad", "1")
@@ -235,8 +235,8 @@ func TestSettingsAreTakenBack(t *testing.T) {
 	r.is("", "max_connections = 7")
 }
 
-// TestLastSettingsSurviveSeveralTrials checks several new settings in a row that never accept clients. The server
-// does not revert to any of them.
+// TestLastSettingsSurviveSeveralTrials checks several new settings in a row, with none of which the server accepts
+// clients. The server must not revert to any of them.
 func TestLastSettingsSurviveSeveralTrials(t *testing.T) {
 	r := newRig(t, "max_connections", "5")
 	for _, bad := range []string{"1", "2", "3"} {
@@ -317,8 +317,8 @@ func TestSettingsJob(t *testing.T) {
 	}
 }
 
-// TestForeignJobIsNotTaken checks that a Job with this name is not changed if it has another owner. The message
-// reports it.
+// TestForeignJobIsNotTaken checks that an existing Job with the same name and another owner is not changed. A
+// condition reports the conflict.
 func TestForeignJobIsNotTaken(t *testing.T) {
 	r := newRig(t, "max_connections", "5")
 	r.in.Required.Existing[v1.ResourceSettingsCheck] = Required[metav1.PartialObjectMetadata]{Known: true,

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// killAfter is how long a command may take to clean up after SIGINT before it is killed.
+// killAfter is the time that a command has to clean up after SIGINT. After that, it is killed.
 const killAfter = 10 * time.Second
 
 // A builder builds all packages. If one build fails, no existing package is changed.

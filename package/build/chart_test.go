@@ -58,7 +58,7 @@ func mustRead(t *testing.T, path string) []byte {
 	return raw
 }
 
-// helm runs helm with these arguments in the repository.
+// helm runs helm in the repository and returns its output.
 func helm(t *testing.T, args ...string) (out []byte, err error) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), fromEnv(t, "HELM"), args...)
@@ -238,7 +238,7 @@ func components() []component {
 	}
 }
 
-// ofEach returns the same value for each component.
+// ofEach prefixes a value with the name of each component, as in controller.resources.limits.memory=1Gi.
 func ofEach(value string) []string {
 	out := make([]string, 0, len(components()))
 	for _, c := range components() {
@@ -247,7 +247,7 @@ func ofEach(value string) []string {
 	return out
 }
 
-// TestChartComponents checks that each value that all components have affects each of them.
+// TestChartComponents checks the values that each component has. They must affect the pods of the component.
 func TestChartComponents(t *testing.T) {
 	container := []any{"spec", "containers", 0}
 	cases := map[string]struct {
@@ -421,7 +421,7 @@ func TestChartCrossplaneNamespace(t *testing.T) {
 	}
 }
 
-// TestChartValues checks that each of the other values affects an object.
+// TestChartValues checks that each value that does not belong to a component affects an object.
 func TestChartValues(t *testing.T) {
 	image := []any{"spec", "template", "spec", "containers", 0, "image"}
 	digest := "sha256:" + strings.Repeat("0a", 32)

@@ -37,8 +37,8 @@ func hasContent(t *testing.T, path, want string) {
 	}
 }
 
-// generated lists the files that are generated from a manifest, with the kinds that they contain. All other templates
-// contain values. TestChartIsManifests compares the output of those.
+// generated lists the templates that are generated from manifests, with the kinds that they contain. All other
+// templates contain Helm values. TestChartIsManifests compares their output with the manifests.
 var generated = []struct {
 	part string
 	kind string
@@ -177,7 +177,7 @@ func jsonSchemaOf(in map[string]any) map[string]any {
 	return out
 }
 
-// holes returns the values without a type, and the objects that accept any key.
+// holes returns the gaps of a schema: values without a type, and objects that accept any key.
 func holes(path string, node any) (out []string) {
 	schema, _ := node.(map[string]any)
 	switch {

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// TestLibraryPacksLikeCLI checks that packages for a local cluster are identical to those of the CLI, both as files
-// and in a registry.
+// TestLibraryPacksLikeCLI checks that packages for a local cluster are identical to the packages that the CLI builds,
+// both as files and in a registry.
 func TestLibraryPacksLikeCLI(t *testing.T) {
 	dist, r := fromEnv(t, "DIST"), newTarget(t)
 	out := t.TempDir()

@@ -58,7 +58,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	b := &builder{options: o, log: out, start: time.Now()}
 	if err := b.Build(ctx); err != nil {
-		// The error of the command would only say that it was killed.
+		// After an interruption, err would only say that the running command was killed.
 		if ctx.Err() != nil {
 			return errors.New("interrupted: no package was changed")
 		}

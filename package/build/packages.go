@@ -76,13 +76,13 @@ func (p pkg) sources(root string) []string {
 	return s
 }
 
-// thisVersion is the version of the source code. The dependencies between packages in the source code have the range
-// of this version.
+// thisVersion is the version of this source code. The packages in the source code depend on each other with the range
+// that dependencyRange returns for this version.
 const thisVersion = "v0.1.0"
 
-// dependencyRange returns the versions of a dependency that are compatible with a package of this version. The range
-// starts with the same version and ends before the next version that may change the API. That is the next minor
-// version before 1.0, and the next major version from 1.0 on.
+// dependencyRange returns the version range in which a package depends on the other packages. The range starts with
+// the package's own version. It ends before the next version that may change the API. That is the next minor version
+// before 1.0, and the next major version afterwards.
 //
 // Crossplane accepts a prerelease for a range only if each end of the range names a prerelease. A release therefore
 // never installs a prerelease, and a prerelease accepts later prereleases and the release.

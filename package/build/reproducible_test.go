@@ -16,9 +16,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestReproducible checks that builds of the same source result in the same packages and in the same program for the
-// controller's image. The builds run in different directories, with empty caches, and one of them with files that are
-// an hour older.
+// TestReproducible checks that two builds of the same source result in identical packages, and in an identical
+// program for the controller's image. The builds run in different directories, with empty caches. In one build, the
+// files are an hour older.
 func TestReproducible(t *testing.T) {
 	if os.Getenv("ALL") == "" {
 		t.Skip("make test-all runs it: it takes two builds from empty caches, 12 min; here, TestImageIsReproducible has " +

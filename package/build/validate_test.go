@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// coreSchemas is the path of the schemas of Crossplane's own kinds in the CLI's cache. If the entry exists, the CLI
-// downloads no schemas, and does not validate the Composition that contains the input.
+// coreSchemas is the path of the schemas of Crossplane's own kinds in the CLI's cache. The test creates an empty
+// entry there. The CLI then downloads no schemas, and validates only the input and not the Composition that contains
+// it.
 const coreSchemas = "xpkg.crossplane.io/crossplane/crossplane@stable"
 
 // acceptedInput is the CLI's output for an input that it accepts.

@@ -181,7 +181,7 @@ func (w *workshop) manifests(ctx context.Context) error {
 
 var ownTag = regexp.MustCompile(`(ghcr\.io/crossplane-mysql/[a-z-]+:)[^\s"']+`)
 
-// ofVersion sets the version of images and packages in manifests to the released version. The source code may contain
+// ofVersion sets the released version in the image and package references of manifests. The source code may contain
 // an earlier version.
 func ofVersion(manifests []byte, version string) []byte {
 	return ownTag.ReplaceAll(manifests, []byte("${1}"+version))

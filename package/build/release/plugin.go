@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A platform is an operating system and an architecture for kubectl.
+// A platform is an operating system and an architecture for which the kubectl plugin is built.
 type platform struct{ OS, Arch string }
 
 // platforms returns the platforms of the plugin. Windows is missing, because the plugin shares packages with the

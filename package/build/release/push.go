@@ -134,8 +134,8 @@ func run(ctx context.Context, path string, args ...string) error {
 	return ran(cmd.Run(), path, args)
 }
 
-// theIndex returns the index that contains the images of the architectures. An OCI layout nests it in an index of its
-// own.
+// theIndex returns the image index that lists the images of all architectures. In an OCI layout, this index can be
+// nested in another index.
 func theIndex(index v1.ImageIndex) (v1.ImageIndex, error) {
 	m, err := index.IndexManifest()
 	if err != nil {
