@@ -98,7 +98,7 @@ func every() []*cell {
 }
 
 // pairs returns the combinations of a deletion path and a fault that run by default, instead of the whole matrix.
-// They include each path and each fault at least once, except for those in onlyInWhole.
+// They include each path and each fault at least once, except for the entries of onlyInWhole.
 func pairs(t *testing.T) []*cell {
 	t.Helper()
 	var all []*cell

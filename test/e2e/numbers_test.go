@@ -19,8 +19,8 @@ import (
 // systems returns the namespaces of the programs that read claims and composite resources.
 func systems() []string { return []string{"crossplane-system", "crossplane-mysql-system"} }
 
-// TestEndlessNumbers checks that the API server refuses a quantity with a huge exponent, in every field of a MySQL
-// and of a Database, when it is created and when it is patched. All programs that read claims must keep working.
+// TestEndlessNumbers checks that the API server refuses a quantity with a huge exponent when an object is created or
+// patched. It tests every quantity in a MySQL and in a Database. All programs that read claims must keep working.
 func TestEndlessNumbers(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestQuantitiesAreBounded has each field, and TestQuantityAttack those who read them")

@@ -32,7 +32,7 @@ func newPrompt(t *testing.T) prompt {
 		"KUBECONFIG="+framework.Suite.Kubeconfig)}
 }
 
-// enter runs a command unchanged and checks that its output contains a text.
+// enter runs a command unchanged and checks that its output contains the string want.
 func (p prompt) enter(t *testing.T, command, want string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "bash", "-c", command)
