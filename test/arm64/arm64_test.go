@@ -13,7 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// An agent is the agent's program for one architecture, and the emulator that runs it if necessary.
+// An agent is the backup program that runs in Jobs, compiled for one CPU architecture. wrapper is the emulator that
+// runs it, if this machine has a different architecture.
 type agent struct {
 	program string
 	wrapper []string
@@ -39,8 +40,8 @@ func (a *agent) run(t *testing.T, args ...string) {
 	}
 }
 
-// TestAcross checks that an agent verifies and restores an archive that was written on the other architecture. The
-// restored data must be identical.
+// TestAcross checks that an archive that was written on amd64 can be verified and restored on arm64, and vice versa.
+// The restored data must be identical.
 func TestAcross(t *testing.T) {
 	amd64, arm64 := build(t, "amd64"), build(t, "arm64", "qemu-aarch64-static")
 	for name, tc := range map[string]struct{ from, target *agent }{"ToArm64": {amd64, arm64}, "ToAmd64": {arm64, amd64}} {

@@ -1,3 +1,3 @@
-// Package arm64 tests that the agent for one architecture restores an archive from the other one. One of the agents
-// runs under qemu.
+// Package arm64 tests that archives are portable between amd64 and arm64. It builds the agent, which is the backup
+// program that runs in Jobs, for both architectures. The foreign one runs under qemu.
 package arm64

@@ -22,7 +22,8 @@ type helmClient struct {
 	helm string
 }
 
-// installCrossplane installs Crossplane's chart in the version that the image was built from.
+// installCrossplane installs Crossplane's Helm chart. The chart has the same version as the cluster's Crossplane
+// image.
 func installCrossplane(ctx context.Context, c state.Cluster, p *client.Progress) error {
 	tools, err := client.BuildTools(ctx, c.Root, p, "kube", "helm")
 	if err != nil {
@@ -47,7 +48,7 @@ func installCrossplane(ctx context.Context, c state.Cluster, p *client.Progress)
 	return nil
 }
 
-// imageConfig makes Crossplane pull packages with public names from the cluster's registry.
+// imageConfig makes Crossplane pull packages from the cluster's registry if their names refer to ghcr.io.
 const imageConfig = `
 apiVersion: pkg.crossplane.io/v1beta1
 kind: ImageConfig
@@ -72,7 +73,7 @@ func (k *helmClient) install(ctx context.Context, version, chart string) error {
 		"--set", "resourcesCrossplane.requests.cpu=10m", "--set", "resourcesRBACManager.requests.cpu=10m",
 		"--set", "resourcesCrossplane.limits.cpu=null", "--set", "resourcesRBACManager.limits.cpu=null",
 		"--wait", "--timeout", "5m")
-	// The user's own helm is neither used nor changed.
+	// Use separate directories, so that the user's Helm configuration and cache are neither read nor changed.
 	cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+k.Cluster.File("helm"), "HELM_CONFIG_HOME="+k.Cluster.File("helm"),
 		"HELM_DATA_HOME="+k.Cluster.File("helm"))
 	_, err := client.Output(cmd)

@@ -40,7 +40,7 @@ func (e *execCmd) run(ctx context.Context, c state.Cluster) error {
 	return err
 }
 
-// inNamespaces returns a command that runs in the namespaces of one of the cluster's processes.
+// inNamespaces returns a command that runs in the network, mount and PID namespaces of the process with the given ID.
 func inNamespaces(ctx context.Context, pid int, command ...string) *exec.Cmd {
 	args := append([]string{"--target", strconv.Itoa(pid), "--net", "--mount", "--pid", "--"}, command...)
 	cmd := exec.CommandContext(ctx, "nsenter", args...)

@@ -18,8 +18,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
-// TestKilled boots a real cluster and kills it in different ways. After each of them, it checks that the next command
-// cleans up and leaves nothing behind.
+// TestKilled boots a real cluster and kills it in different ways. Each time, it checks that the next command removes
+// everything that the killed cluster has left.
 func TestKilled(t *testing.T) {
 	c := newTestCluster(t, "killed")
 	c.killLauncher(t)

@@ -18,7 +18,7 @@ const (
 	apiNamespaced = "namespaced"
 )
 
-// An api is one of the two APIs for a MySQL server.
+// An api describes an API with which users create a MySQL server: the claim, or the namespaced MySQL.
 type api struct {
 	// file is the manifest that the demo applies, and image is the image in the manifest.
 	file, image string
@@ -29,13 +29,14 @@ type api struct {
 	// configuration is the package that contains the API. xrd is its XRD, and offered is the condition of the XRD that
 	// is true once users can create objects.
 	configuration, xrd, offered string
-	// base is a package from package/install.yaml. If it does not exist, package/install.yaml is not installed.
+	// base is a package that package/install.yaml installs. If the cluster does not have this package, the demo applies
+	// package/install.yaml.
 	base string
 	// stated is true if the manifest contains the password. Otherwise the controller generates the password.
 	stated bool
 }
 
-// apis returns the APIs by their DEMO_API value.
+// apis returns the APIs. The key of each API is its value of the environment variable DEMO_API.
 func apis() map[string]*api {
 	namespaced := v1.API{Object: v1.GroupVersion.WithKind(v1.KindMySQL), XR: v1.GroupVersion.WithKind(v1.KindMySQL)}
 	return map[string]*api{
@@ -51,7 +52,7 @@ func apis() map[string]*api {
 	}
 }
 
-// apiOf returns the API with this name. An empty name selects the API with claims.
+// apiOf returns the API with the given key. If the key is empty, it returns the API with claims.
 func apiOf(name string) (*api, error) {
 	if name == "" {
 		name = apiClaim
@@ -85,7 +86,8 @@ func (a *api) read() (claim, error) {
 // passwordKey is the key of the password in Secrets.
 const passwordKey = v1.PasswordKey
 
-// passwordSecret is the Secret with the new password, if the manifest contains none.
+// passwordSecret returns the name of the Secret in which a user specifies the password. It is used if the manifest
+// does not contain a password.
 func (d *demo) passwordSecret() string { return d.name + "-password" }
 
 // connectionSecret is the Secret with the password that the server accepts.

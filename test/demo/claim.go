@@ -14,7 +14,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// Files of the original operator's example: the claim and an SQL session.
+// Example of the MySQL operator that this product replaces: its claim, and the SQL statements that are run on the
+// server.
 const (
 	claimFile   = "examples/original-claim/claim.yaml"
 	sessionFile = "examples/original-claim/session.sql"
@@ -70,7 +71,7 @@ func (d *demo) follow(ctx context.Context, done func(claim) bool) error {
 		if finished || err != nil {
 			return err
 		}
-		// The API server closes each watch after a while.
+		// The watch has ended, because the API server closes each watch after a while. Start another one.
 		if err := pause(ctx); err != nil {
 			return fmt.Errorf("the %s is not as it should be after %s: %w", d.api.noun, d.timeout, err)
 		}

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// goodbye is how long an interrupted program may take to clean up before it is killed.
+// goodbye is the time for an interrupted program to clean up, before it is killed.
 const goodbye = 90 * time.Second
 
 // program returns a command that runs in its own process group, so that Ctrl-C reaches the program and its children
@@ -30,7 +30,7 @@ func program(ctx context.Context, name string, args ...string) *exec.Cmd {
 type command struct {
 	args  []string
 	stdin string
-	// text is an equivalent shell command, if that is not just kubectl with the arguments.
+	// text is the shell command that the demo shows. It is empty if the arguments of kubectl can be shown as they are.
 	text string
 }
 
@@ -47,7 +47,7 @@ func quote(word string) string {
 
 // A kubectl runs kubectl commands and shows them.
 type kubectl struct {
-	// path is the program, and first contains the arguments that precede the arguments of each command.
+	// path is the path of the program. first contains arguments that are added before the arguments of each command.
 	path  string
 	first []string
 	env   []string

@@ -11,7 +11,7 @@ import (
 // newPassword is the password to which the demo changes the server's password.
 const newPassword = "n3w-password"
 
-// A demo is one run of the demo.
+// A demo contains the settings and the progress of a run.
 type demo struct {
 	screen  *screen
 	timeout time.Duration
@@ -35,9 +35,10 @@ type demo struct {
 	// applied is true once the demo has created its object. last is the last status line that was printed.
 	applied bool
 	last    string
-	// rows contains the rows of the table before the deletion.
+	// rows contains the rows that the demo has read before the deletion.
 	rows string
-	// withStore is true if the demo also shows a store. certificate is the certificate of the store's server.
+	// withStore is true if the demo also backs up to an object store and restores from it. certificate is the TLS
+	// certificate of the store's server.
 	withStore   bool
 	certificate string
 	// left contains the commands that delete the objects of the demo that are left.
@@ -74,7 +75,7 @@ func newDemo(c *cli, s *screen) (*demo, error) {
 	return d, err
 }
 
-// A step is one step of the demo.
+// A step is a part of the demo that is announced with a title.
 type step struct {
 	title string
 	run   func(context.Context) error
@@ -151,8 +152,8 @@ func (d *demo) end() {
 	d.goOn()
 }
 
-// stays records a command that deletes an object of the demo from an existing cluster. If the demo has booted its own
-// cluster, all objects are deleted with the cluster.
+// stays remembers the command that deletes an object which the demo leaves in an existing cluster. If the demo has
+// booted its own cluster, no command is needed, because the whole cluster is deleted.
 func (d *demo) stays(end string) {
 	if !d.own {
 		d.left = append(d.left, end)

@@ -102,8 +102,8 @@ func TestAPI(t *testing.T) {
 	}
 }
 
-// TestConfiguration checks that the demo installs the package of the namespaced API under the name in
-// package/install.yaml.
+// TestConfiguration checks that the demo installs the Configuration of the namespaced API, and uses the same name for
+// it as package/install.yaml.
 func TestConfiguration(t *testing.T) {
 	log := fake(t)
 	d := testDemo(t, apiNamespaced)
@@ -266,7 +266,8 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// TestStamper checks that another program's lines are printed completely, and with the demo's own time.
+// TestStamper checks that the demo prints each line of another program, and replaces the time at its beginning with
+// the time since the start of the demo.
 func TestStamper(t *testing.T) {
 	var out bytes.Buffer
 	s := newScreen(&out)

@@ -12,16 +12,15 @@ import (
 	"time"
 )
 
-// With these environment variables, the test binary runs as another process: as the demo itself, or as a kubectl that
-// records its calls.
+// Environment variables with which the test binary does not run tests. Instead, it runs the demo, or acts as a fake
+// kubectl that records its calls.
 const (
 	mainVariable = "DEMO_TEST_MAIN"
 	logVariable  = "DEMO_TEST_LOG"
-	// failVariable contains the first argument with which this kubectl fails. hangVariable contains the first argument
-	// with which it hangs.
+	// failVariable and hangVariable contain the first argument of a call in which the fake kubectl must fail or hang.
 	failVariable = "DEMO_TEST_FAIL"
 	hangVariable = "DEMO_TEST_HANG"
-	// answerVariable contains the output of this kubectl.
+	// answerVariable contains the text that the fake kubectl prints.
 	answerVariable = "DEMO_TEST_ANSWER"
 )
 

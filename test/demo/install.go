@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// grace is how long an old password remains valid in a cluster that the demo has booted. It is short, so that users
-// do not have to wait.
+// grace is the time for which an old password remains valid. It is set only in a cluster that the demo has booted,
+// and is short so that users do not have to wait.
 const grace = 10 * time.Second
 
 // Names and files of the parts of the product.
@@ -54,7 +54,8 @@ func (d *demo) boot(ctx context.Context) error {
 func (d *demo) bootOwn(ctx context.Context) error {
 	d.left = append(d.left, d.make("cluster-down")+"   # ends the cluster and leaves nothing")
 	run := func(ctx context.Context, args ...string) error { return goRun(ctx, d.screen, d.clusterEnv(), args...) }
-	// This runs alone, because two processes that install Debian packages block each other.
+	// Install packages before other programs are started, because two processes that install Debian packages block each
+	// other.
 	if err := run(ctx, "-C", "test/cluster", ".", "check"); err != nil {
 		return err
 	}

@@ -42,10 +42,11 @@ func (s *screen) show(text string) {
 // stamp matches the time at the beginning of another program's line.
 var stamp = regexp.MustCompile(`^\[ *[0-9.]+s\] `)
 
-// silence is how long a program may print nothing before the demo reports that it is still running.
+// silence is the time without output after which the demo prints that a program is still running.
 const silence = 15 * time.Second
 
-// A stamper prints another program's lines with the demo's own time.
+// A stamper prints the lines of another program. It replaces the time at the beginning of each line with the time
+// since the start of the demo.
 type stamper struct {
 	screen *screen
 	rest   []byte
@@ -68,8 +69,8 @@ func (p *stamper) Write(b []byte) (int, error) {
 	}
 }
 
-// remind repeatedly prints that a program is still running if it has printed nothing for a while. For example, the go
-// command prints nothing while it compiles. The returned function stops this.
+// remind repeatedly prints that a program is still running if the program itself prints nothing. For example, the go
+// command prints nothing while it compiles. stop ends the reminders.
 func (p *stamper) remind(program string, every time.Duration) (stop func()) {
 	done := make(chan struct{})
 	start := time.Now()

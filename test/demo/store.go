@@ -24,8 +24,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// Settings of the demo's store. A real store would be outside of the cluster. The data of this one is deleted with
-// its pod.
+// Settings of the S3 server that the demo runs in the cluster. In production, the store would be outside of the
+// cluster, because the data of this server is deleted with its pod.
 const (
 	storeAccess = "access"
 	storeSecret = "secret-of-the-demo"
@@ -146,7 +146,7 @@ func (d *demo) removeToStore(ctx context.Context) error {
 	return nil
 }
 
-// recipientOf reads the recipient from the comments at the beginning of a key file.
+// recipientOf returns the age recipient (public key) from the comments of a key file.
 func recipientOf(file string) (string, error) {
 	raw, err := os.ReadFile(file)
 	if err != nil {

@@ -17,7 +17,7 @@ const selectRows = "SELECT id, name FROM test"
 // accessDenied is part of the client's error for a wrong password.
 const accessDenied = "ERROR 1045"
 
-// restoredWord is a status message of the original operators, which the product has kept.
+// restoredWord is a status message that the product has taken over unchanged from the operators that it replaces.
 const restoredWord = "Restoring DB have succeed"
 
 // create creates the object in a namespace that has no object with this name.
@@ -76,7 +76,7 @@ func (d *demo) apply(ctx context.Context) error {
 	return d.learnPassword(ctx)
 }
 
-// sessionCommand returns the SQL session of the original operator's example.
+// sessionCommand returns a command that runs the SQL statements of the original operator's example (sessionFile).
 func (d *demo) sessionCommand() (command, error) {
 	b, err := os.ReadFile(sessionFile)
 	c := d.sql(d.originalPassword, string(b))

@@ -17,12 +17,11 @@ import (
 // idle is the number of claims whose API calls are measured. Half of them read their password from a Secret.
 const idle = 6
 
-// TestCallsAtRest measures how many API calls of all clients an idle claim causes. It also measures how long the
-// server takes to accept the password in a changed Secret, while Crossplane watches the objects that the function
-// requires.
+// TestCallsAtRest measures the number of API calls per idle claim, by all clients. It also measures how long the
+// server takes to accept a password that was changed in a Secret.
 //
-// For comparison, the test also measures the same objects without the product, because the kubelet regularly reads
-// the PVCs of every pod. Nothing else may run in the cluster.
+// For comparison, the test creates the same objects without the product and measures again. The kubelet causes some
+// API calls for each pod, for example to read its PVCs. No other test can use the cluster at the same time.
 func TestCallsAtRest(t *testing.T) {
 	time.Sleep(3 * time.Minute) // A new cluster itself makes API calls for some minutes.
 	without := callsIn(t, 5*time.Minute)
@@ -46,7 +45,7 @@ func TestCallsAtRest(t *testing.T) {
 	changed := changeSecret(t, servers[0], "another-password")
 	// Wait until the password change is complete.
 	time.Sleep(2 * time.Minute)
-	// The period is at least as long as Crossplane caches a response of the function.
+	// Crossplane caches the function's response, and calls the function again within this time.
 	calls := callsIn(t, 10*time.Minute)
 	fmt.Printf("%-40s %18.1f %32s\n", "at rest", (calls-without)/idle, changed.Round(100*time.Millisecond))
 	composed := composedOf(t, servers[0])

@@ -82,8 +82,8 @@ func TestBackupsPullTheServer(t *testing.T) {
 	isOn(t, other, other.BackupPVC(), nodes[1])
 }
 
-// TestVolumesApart checks a StorageClass with immediate binding that places the two volumes on different nodes, so
-// that no pod can use both. The claim must report this, and how to fix it, before there is any data.
+// TestVolumesApart checks a StorageClass with immediate binding that places the two volumes on different nodes. No
+// pod can use both volumes, so the claim must report how to fix this, before there is any data.
 func TestVolumesApart(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -113,8 +113,8 @@ const serverPods = "app.kubernetes.io/component=server"
 // nodeOfServers is a namespace label that specifies the node of the namespace's servers.
 const nodeOfServers = "e2e.crossplane-mysql.io/node"
 
-// directServers makes the servers of the namespace run on the node that its label specifies, as if no other node had
-// room. It returns the names of the nodes.
+// directServers makes all servers of the namespace run on the node in the namespace's label nodeOfServers. This
+// simulates a cluster in which no other node has room. It returns the names of all nodes.
 func directServers(t *testing.T, s *framework.Server) []string {
 	t.Helper()
 	nodes := namesOfNodes(t)
@@ -137,7 +137,7 @@ func direct(t *testing.T, s *framework.Server, node string) {
 	framework.MustKubectl(t, "label", "namespace", s.Namespace, "--overwrite", nodeOfServers+"="+node)
 }
 
-// isOn checks that the volume of a PVC belongs to this node.
+// isOn checks that the volume of a PVC is on the given node, and returns the volume.
 func isOn(t *testing.T, s *framework.Server, pvc, node string) *corev1.PersistentVolume {
 	t.Helper()
 	v, err := s.VolumeOf(t.Context(), pvc)

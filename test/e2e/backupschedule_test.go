@@ -111,7 +111,7 @@ func minuteOf(t *testing.T, name string) time.Time {
 	return minute
 }
 
-// isScheduled returns an error unless the scheduled backup is in this phase.
+// isScheduled returns an error unless the status reports the given phase of the scheduled backup.
 func isScheduled(ctx context.Context, s *framework.Server, phase string) error {
 	xr, err := s.XR(ctx)
 	if err != nil {
@@ -124,7 +124,7 @@ func isScheduled(ctx context.Context, s *framework.Server, phase string) error {
 	return nil
 }
 
-// scheduled returns the minutes of the verified scheduled backups.
+// scheduled returns the scheduled times of the verified backups, as recorded in their BackupRecords.
 func scheduled(ctx context.Context, s *framework.Server) ([]string, error) {
 	records, err := s.Backups().List(ctx)
 	var out []string

@@ -145,7 +145,8 @@ func reachedBy(t *testing.T, s *framework.Server) {
 	}
 }
 
-// restoreFailsOnCreate creates the claim, waits until its restore fails with a text, and deletes the claim.
+// restoreFailsOnCreate creates the claim, waits until its status contains the text, and checks that no server is
+// started. Then it deletes the claim.
 func restoreFailsOnCreate(t *testing.T, s *framework.Server, text string) {
 	t.Helper()
 	s.Create(t)
@@ -157,7 +158,7 @@ func restoreFailsOnCreate(t *testing.T, s *framework.Server, text string) {
 // larger is the size to which volumes are expanded.
 const larger = "2Gi"
 
-// hasGrown waits until a volume has this larger size.
+// hasGrown waits until the capacity of a PVC is the size in the constant larger.
 func hasGrown(t *testing.T, s *framework.Server, pvc string) {
 	t.Helper()
 	framework.Eventually(t, "the size of "+pvc, func(ctx context.Context) error {
@@ -172,7 +173,7 @@ func hasGrown(t *testing.T, s *framework.Server, pvc string) {
 	})
 }
 
-// asksFor returns an error unless a PVC requests this size.
+// asksFor returns an error unless a PVC requests the size want.
 func asksFor(ctx context.Context, s *framework.Server, pvc, want string) error {
 	c := &corev1.PersistentVolumeClaim{}
 	if err := framework.Suite.Kube.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: pvc}, c); err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// inSystem adds the flags of the release's namespace.
+// inSystem adds the flag --namespace with the controller's namespace, in which the chart is installed.
 func inSystem(args ...string) []string {
 	return append(args, "--namespace", framework.SystemNamespace)
 }
@@ -148,7 +148,8 @@ func controllerNow(t *testing.T) *appsv1.Deployment {
 	return d
 }
 
-// A helm is Helm with its own home directory, and the chart in dist.
+// A helm runs the helm command with its own home directory. chart is the chart's archive in the directory dist, and
+// crds is a file with the chart's CRDs.
 type helm struct{ program, home, chart, crds string }
 
 func newHelm(t *testing.T) *helm {

@@ -56,8 +56,8 @@ func TestChoiceIsUsedOnce(t *testing.T) {
 	}
 }
 
-// TestRivals checks two instances of the same name that existed concurrently and each left a backup. The next
-// instance must not restore the backup with the later timestamp, but wait for manual action.
+// TestRivals checks a claim that has backups of two instances which existed at the same time. The controller must not
+// simply restore the latest backup, because both could be the right one. It must wait for manual action.
 func TestRivals(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestDecide has rivals, and the model never starts from the wrong one")

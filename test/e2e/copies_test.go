@@ -21,8 +21,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// original is the name of a real claim with a real server, from which the copies are made. The name does not occur in
-// any other text of these objects.
+// original is the name of the real claim that is copied. In its objects, this text occurs only as the name, so that
+// it can be replaced in each copy.
 const original = "original-of-many"
 
 // composedAs is the annotation of a composed resource that contains its name in the composition.
@@ -49,7 +49,8 @@ func prototype(t *testing.T) *instanceObjects {
 		claim: framework.ReadObjects(t, "examples/original-claim/claim.yaml", ns.Name)[0]}
 	o.claim.SetName(original)
 	image, _, _ := unstructured.NestedString(o.claim.Object, "spec", "image")
-	// The copies share a server and its certificate, but each copy has its own CA.
+	// All copies use the server of the original, but each copy has its own CA. The controller cannot verify the server,
+	// so it must be allowed to connect without verification.
 	framework.SetPlatform(t, "allowedPlaintextImages", []any{image})
 	if err := framework.Suite.Kube.Create(t.Context(), o.claim); err != nil {
 		t.Fatal(err)

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// hanging is the number of blocked deletions in one namespace.
+	// hanging is the number of claims whose deletion is blocked.
 	hanging = 200
-	// readsOfCrowd is the maximum number of their API reads per second, once all of them are blocked. It corresponds to
+	// readsOfCrowd is the maximum number of API reads per second that the blocked deletions may cause. It corresponds to
 	// three concurrent checks. The controller runs two, and events cause some more.
 	readsOfCrowd = 80
 )

@@ -263,7 +263,8 @@ func (p *prometheusPod) source(t *testing.T, s *framework.Server, selector strin
 	return sumIn(body, name, "")
 }
 
-// sumIn returns the sum of a metric's series in the text that a program exposes.
+// sumIn returns the sum of a metric's series in the response of a metrics endpoint. Each series must contain the text
+// label.
 func sumIn(body, name, label string) (sum float64, err error) {
 	for line := range strings.Lines(body) {
 		f := strings.Fields(line)
@@ -340,8 +341,8 @@ func startExporter(t *testing.T, s *framework.Server, program string) {
 	runIn(t, s.Namespace, pod.Name, "/program", program, args)
 }
 
-// backedUp creates and deletes another server in the same namespace, which leaves a backup, and also takes a backup
-// of the given server.
+// backedUp creates two backups for the dashboard: the final backup of another claim, which is created and deleted,
+// and an online backup of the given server.
 func backedUp(t *testing.T, s *framework.Server) {
 	t.Helper()
 	n := s.Neighbour(t, "another")

@@ -41,8 +41,8 @@ func everythingComesBack(t *testing.T, composition string) {
 	writesNoImage(t, s)
 	s.Delete(t)
 	s.Backups().AreProven(t, 1)
-	// The claim is not recreated yet, because a new instance needs the volume, and a backup that is not restore-tested
-	// does not reserve one.
+	// Wait for the restore test before the claim is recreated. Otherwise the new instance could use the volume first,
+	// because a pending restore test does not reserve it.
 	hasVerdict(t, s, "True")
 	leavesNothing(t, s)
 	s.HasEvents(t, "InstanceProtected", "VolumeRetained", "BackupAnnounced", "ServerStopped", "BackupStarted",
@@ -172,7 +172,7 @@ func hasAcknowledgedRows(t *testing.T, s *framework.Server, sessions map[int]int
 // loses the connection.
 type writer struct {
 	stop context.CancelFunc
-	// pause is how long the writer waits after each row.
+	// pause is the delay after each row.
 	pause time.Duration
 	done  sync.WaitGroup
 
@@ -181,9 +181,9 @@ type writer struct {
 	acknowledged []int
 }
 
-// knocks waits up to some seconds until the server's port is open, which it checks five times a second, and then runs
-// a client. A separate exec into the pod for each check would cost half a second of CPU time, most of it in the
-// container runtime. With twenty matrix cases whose servers were stopped, this used all CPUs.
+// knocks is a shell script that waits until the server's port is open, and then runs a client. It checks the port in
+// the pod, because a separate exec for each check takes half a second of CPU time, mostly in the container runtime.
+// With twenty stopped servers, such checks used all CPUs.
 const knocks = `for i in {1..50}; do timeout 2 bash -c "exec 3<>/dev/tcp/$0/3306" 2>/dev/null && exec "$@"; sleep 0.2; done; exit 1`
 
 func startWriter(t *testing.T, s *framework.Server, pause time.Duration) *writer {
@@ -320,7 +320,7 @@ func isRestored(t *testing.T, s *framework.Server) {
 	})
 }
 
-// portraitOf returns the complete content of a server as text.
+// portraitOf returns a text that describes the complete content of a server, so that two servers can be compared.
 func portraitOf(t *testing.T, s *framework.Server) string {
 	t.Helper()
 	portrait := s.Client().RunScript(t, s.Client().RunScript(t, testdata(t, "portrait.sql")))

@@ -60,8 +60,8 @@ func TestDeleteBeforeTheServerStarted(t *testing.T) {
 	}
 }
 
-// leavesNoRecord waits until the claim has no BackupRecord. A claim without a finalizer is deleted before the
-// controller has inspected its volume.
+// leavesNoRecord waits until the claim has no BackupRecord. This may take longer than the deletion of the claim,
+// because the controller inspects the volume later if the claim had no finalizer yet.
 func leavesNoRecord(t *testing.T, s *framework.Server) {
 	t.Helper()
 	framework.Eventually(t, "the end of the record", func(ctx context.Context) error {
@@ -147,7 +147,7 @@ func TestDeleteDuringARestore(t *testing.T) {
 		"ItWaits": {image: missingImage, until: func(p *corev1.Pod) bool {
 			return waits(p, "ErrImagePull", "ImagePullBackOff")
 		}},
-		// The restore may already be complete when the kubelet reports that the pod is running.
+		// By the time the kubelet reports that the pod is running, the restore may already be complete.
 		"ItRuns": {until: func(p *corev1.Pod) bool { return p.Status.Phase != corev1.PodPending }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -218,7 +218,7 @@ func TestDeleteOfAKilledServer(t *testing.T) {
 	before := s.Begin(t)
 	kill := hangServer(t, s)
 	s.StartDelete(t)
-	// Once the pod is being deleted, the server is not started again.
+	// Kill the server only when its pod is being deleted. Otherwise the kubelet would restart it.
 	s.Pods().WaitFor(t, "server", func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil })
 	kill(t)
 	s.Gone(t)
@@ -260,7 +260,7 @@ func patchVersion(t *testing.T, s *framework.Server, version string) {
 	}
 }
 
-// waits reports whether a container of the pod waits for one of these reasons.
+// waits reports whether a container of the pod is waiting for any of the given reasons.
 func waits(p *corev1.Pod, reasons ...string) bool {
 	return slices.ContainsFunc(slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses),
 		func(c corev1.ContainerStatus) bool {

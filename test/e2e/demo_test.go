@@ -25,8 +25,8 @@ func TestDemoNamespaced(t *testing.T) {
 	playDemo(t, "namespaced", "examples/namespaced/mysql.yaml", "The MySQL is gone", `$ sql "$password" `)
 }
 
-// playDemo runs the demo with an API and its manifest. gone is the text that the demo prints when the object is
-// deleted. sql is the command that runs SQL with the first password.
+// playDemo runs the demo with an API and its manifest, and checks the output. gone is the line that reports the
+// deletion. sql is the command that the demo shows for SQL with the first password.
 func playDemo(t *testing.T, api, manifest, gone, sql string) {
 	t.Helper()
 	ns := framework.NewNamespace(t)

@@ -19,7 +19,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// A finding is a finding of `kubectl mysql doctor`.
+// A finding is a problem or a remark that `kubectl mysql doctor` reports.
 type finding struct {
 	Severity string `json:"severity"`
 	Text     string `json:"text"`
@@ -61,7 +61,7 @@ func TestDoctor(t *testing.T) {
 	stopped := func(f finding) bool { return strings.HasPrefix(f.Text, "no controller is running") }
 	framework.Eventually(t, "the controller's end", func(ctx context.Context) error {
 		if got := examination(ctx, t).Cluster; !slices.ContainsFunc(got, stopped) {
-			// A killed controller is considered running for up to a minute.
+			// The doctor notices only after up to a minute that a controller was killed.
 			return fmt.Errorf("want it to say that no controller is running, got %+v", got)
 		}
 		return nil
@@ -85,8 +85,8 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// isWell waits until the doctor reports this state of an instance and no findings. A volume may still exist for a
-// moment after its composite resource was deleted.
+// isWell waits until the doctor reports the given state and no problems of an instance. Directly after a deletion,
+// the doctor may still report a volume for a moment.
 func isWell(t *testing.T, s *framework.Server, state string) (got patient) {
 	t.Helper()
 	framework.Eventually(t, "that it is well, and "+state, func(ctx context.Context) error {

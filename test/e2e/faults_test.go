@@ -220,8 +220,8 @@ func takeAllConnections(t *testing.T, s *framework.Server, address string) []dri
 	return all
 }
 
-// startHand starts a pod that changes files on a volume. If the server has a node, the pod runs on the same node,
-// because a volume is created on the node of its first pod.
+// startHand starts a pod with which a test changes files on a volume. The pod runs on the node of the server, because
+// the volume may not exist yet, and would otherwise be created on a different node.
 func startHand(t *testing.T, s *framework.Server, name, pvc string) {
 	t.Helper()
 	p := framework.ToolboxPod(s.Namespace, name, pvc)
@@ -248,7 +248,7 @@ func hostnameOf(t *testing.T, node string) string {
 	return n.Labels[corev1.LabelHostname]
 }
 
-// endHand deletes such a pod and waits until it no longer exists.
+// endHand deletes a pod that startHand has started, and waits until it no longer exists.
 func endHand(t *testing.T, s *framework.Server, name string) {
 	t.Helper()
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}}

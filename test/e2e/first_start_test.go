@@ -14,8 +14,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestFirstStart uses a password that the entrypoint of an official image cannot handle, and kills the initialization
-// at three moments. After that, root must be able to log in with this password, and only with this one.
+// TestFirstStart uses a password with quotes and other special characters, which an official image cannot set
+// correctly. It also kills the initialization at three moments. At the end, root must be able to log in with this
+// password, and without any other.
 func TestFirstStart(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestRealKilledAtEachMoment kills one, and TestRealInitialize has passwords that an "+

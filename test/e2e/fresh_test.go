@@ -33,8 +33,8 @@ func removesProduct(t *testing.T) {
 	}
 }
 
-// removesPackages removes all packages of a kind. It repeats this, because Crossplane installs a package again as
-// long as another package depends on it.
+// removesPackages deletes all packages of a kind until none is left. Crossplane installs a package again if another
+// package still depends on it.
 func removesPackages(t *testing.T, kind string) {
 	t.Helper()
 	framework.Eventually(t, "the end of the "+kind, func(ctx context.Context) error {

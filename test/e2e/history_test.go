@@ -15,7 +15,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// A moment is one change of an object. Its resource version determines the order of changes.
+// A moment is a change of an object that a watch has reported. The resource version determines the order of changes.
 type moment struct {
 	revision uint64
 	change   watch.EventType

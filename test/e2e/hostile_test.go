@@ -26,8 +26,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// A mob is a namespace of instances with hostile servers. The instances have no pods of their own, because Crossplane
-// is paused for them. The Service of each instance leads to the port of one trick.
+// A mob is a namespace with instances whose servers are malicious. All servers run in one pod, each on its own port,
+// and attack their clients in different ways (tricks). Each instance has a Service for one of these ports. Crossplane
+// is paused, so that it does not create real servers.
 type mob struct {
 	namespace string
 	tricks    []string
@@ -38,13 +39,13 @@ type mob struct {
 const (
 	hostilePod      = "hostile"
 	hostilePassword = "nobody must read this"
-	// hostileImage is an image to which the platform allows the controller to send the password without TLS. Otherwise
-	// the controller would refuse to connect to any of the tricks.
+	// hostileImage is the image in the instances' status. The platform allows it to be used without TLS, because the
+	// controller would otherwise refuse to send its password to the malicious servers.
 	hostileImage = "hostile:1"
 )
 
-// TestHostileServers creates, changes and deletes a claim while another namespace contains a server for each trick.
-// The controller must connect to these servers less and less often, and with at most two workers.
+// TestHostileServers creates, changes and deletes a claim while another namespace contains malicious servers. The
+// controller must retry its connections to them with increasing delays, and use at most two workers for them.
 func TestHostileServers(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestHostileServer has each trick, and TestTurns who waits for whom")
@@ -100,7 +101,7 @@ func newMob(t *testing.T) *mob {
 	return m
 }
 
-// play starts all tricks in the pod, and returns their ports.
+// play starts a malicious server for each trick in the pod. It returns the port of each trick.
 func (m *mob) play(t *testing.T) map[string]int {
 	t.Helper()
 	playTricks(t, m.namespace, hostilePod, "")
@@ -120,7 +121,8 @@ func (m *mob) play(t *testing.T) map[string]int {
 	return ports
 }
 
-// playTricks starts the tricks in a pod that has a shell: either the named one or all of them.
+// playTricks starts the program test/hostile in a pod that has a shell. If only is empty, the program plays all
+// tricks.
 func playTricks(t *testing.T, namespace, pod, only string) {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "hostile")
@@ -152,7 +154,8 @@ func logOfTricks(ctx context.Context, namespace, pod string) []string {
 	return strings.Split(strings.TrimSpace(out), "\n")
 }
 
-// join creates an instance whose status says that it is serving. Crossplane is paused for this instance.
+// join creates a claim and a composite resource for a malicious server. Crossplane is paused for both, and the status
+// says that the server is serving, so that the controller connects to it.
 func (m *mob) join(t *testing.T, trick string, port int) {
 	t.Helper()
 	paused := map[string]string{"crossplane.io/paused": "true"}
@@ -195,8 +198,8 @@ func with(spec map[string]any, key string, value any) map[string]any {
 	return out
 }
 
-// asked checks that the controller has connected to every server, with increasing pauses, and with few connections at
-// a time.
+// asked waits until the controller has connected to every malicious server. It checks that there were not too many
+// connections to a server, and not too many at the same time.
 func (m *mob) asked(t *testing.T) {
 	t.Helper()
 	clients, most := map[string]int{}, 0
@@ -227,7 +230,7 @@ func (m *mob) asked(t *testing.T) {
 	t.Logf("asked in %s, with %d connections at most: %v", past.Round(time.Second), most, clients)
 }
 
-// told returns the lines in the controller's log about one trick.
+// told returns the lines of the controller's log about the instance for a trick.
 func (m *mob) told(t *testing.T, trick string) string {
 	t.Helper()
 	out := &strings.Builder{}
@@ -239,13 +242,12 @@ func (m *mob) told(t *testing.T, trick string) string {
 	return out.String()
 }
 
-// allowed returns the maximum number of connections to a server during this time. The pauses start with 2 s and
-// double each time. If a server properly refuses the login, the pauses start with 5 ms instead, and the controller
-// tries up to two passwords each time.
-// with at most two passwords.
+// allowed returns the maximum number of connections to a malicious server in the time since the start. The controller
+// waits 2 s after the first failure, and twice as long after each further one.
 //
-// In addition, there are the first connection, and one connection for each change of the composite resource while it
-// is serving. There are four such changes: two by Crossplane, until it is paused, and two by the controller.
+// If the server properly refuses the login, the delay starts with 5 ms, and the controller tries up to two passwords
+// each time. Such a server also gets the first connection, and one for each change of the composite resource. There
+// are four changes: two by Crossplane, until it is paused, and two by the controller.
 func allowed(trick string, past time.Duration) int {
 	if slices.Contains([]string{"unprintable", "echo", "key"}, trick) {
 		return 2 * (bits.Len64(uint64(past/(5*time.Millisecond))) + 5)
@@ -286,7 +288,7 @@ func (m *mob) heard(t *testing.T) {
 	}
 }
 
-// clean checks that a text is printable, short, and does not contain the password.
+// clean checks that a log or status text is printable and short, and does not contain the password.
 func (m *mob) clean(t *testing.T, text string) {
 	t.Helper()
 	if strings.Contains(text, hostilePassword) || len(text) > 16<<10 ||

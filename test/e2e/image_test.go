@@ -11,9 +11,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// A backup is taken before a server of another release series starts on the data. The tests have only one version of
-// MySQL, but with several tags, so the tags determine the release series. An image that does not exist is used as an
-// image that fails to start.
+// The controller takes a backup before a server of a different release series starts on existing data. The tests have
+// only one version of MySQL, so its image has several tags, which simulate different release series. An image that
+// does not exist simulates a failed start.
 
 // oneRow is a statement that inserts another row with a given ID.
 const oneRow = "INSERT INTO test (id, name) VALUES (%d, 'more')"
@@ -99,7 +99,8 @@ func originOf(record *unstructured.Unstructured) string {
 	return origin
 }
 
-// runsImage waits until a server with this image accepts clients, and the status no longer mentions the image change.
+// runsImage waits until the server accepts clients with the given image, and the status no longer reports the image
+// change.
 func runsImage(t *testing.T, s *framework.Server, image string) {
 	t.Helper()
 	framework.Eventually(t, "a server of "+image, func(ctx context.Context) error {

@@ -116,7 +116,7 @@ SELECT COUNT(*), SUM(CRC32(CONCAT_WS('|', id, customer, total, state, flags, HEX
 SELECT COUNT(*), SUM(CRC32(CAST(doc AS CHAR))) FROM shop.documents;
 SELECT COUNT(*) FROM shop.marks;`
 
-// imports sets the source from which the claim imports its database.
+// imports makes the claim import its database. text is the value of spec.restore.import.
 func (f *foreignServer) imports(s *framework.Server, text map[string]any) {
 	s.Spec["restore"] = map[string]any{"import": text}
 	delete(s.Spec, "deletionPolicy")
@@ -143,7 +143,7 @@ func TestImport(t *testing.T) { //nolint:tparallel // The subtests use one serve
 	t.Run("Volume", func(t *testing.T) { f.isCopied(t, s) })
 }
 
-// sees checks the rows in the first query of a client.
+// sees checks that all rows are present as soon as the server accepts clients.
 func sees(t *testing.T, s *framework.Server, want string) {
 	t.Helper()
 	s.Client().FirstAnswer(t, "SELECT 1")

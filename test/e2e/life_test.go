@@ -49,7 +49,7 @@ func TestFiveLives(t *testing.T) {
 	s.Backups().HaveArchives(t, names[len(names)-keep:])
 }
 
-// newestBackup returns the name of the only backup that is not in known.
+// newestBackup returns the name of the backup that was created since the names in known were listed.
 func newestBackup(t *testing.T, s *framework.Server, known []string) string {
 	t.Helper()
 	records, err := s.Backups().List(t.Context())

@@ -40,9 +40,9 @@ func TestControllerOutside(t *testing.T) {
 	s.Client().Connects(t, oddPasswords[0])
 }
 
-// theController protects the cluster's only controller, which all tests share. A test that stops the controller holds
-// the write lock, and a test that needs a running controller holds a read lock. For all other tests, a stopped
-// controller only means that they wait longer.
+// theController is a lock for the cluster's only controller, which all tests share. A test that stops the controller
+// holds the write lock. A test that fails while the controller is stopped holds a read lock. Most other tests only
+// have to wait longer, and need no lock.
 var theController sync.RWMutex
 
 // logOfController returns the last lines in the log of the cluster's controller. With "-1", it returns all lines.
@@ -90,7 +90,8 @@ func scale(t *testing.T, namespace, name string, want int32) {
 	rollOut(t, namespace, name, fmt.Sprintf(`{"spec":{"replicas":%d}}`, want))
 }
 
-// rollOut changes a Deployment and waits until only updated pods exist. It also works in cleanups.
+// rollOut patches a Deployment and waits until all its pods are updated. It ignores the end of the test, so that
+// cleanups can call it.
 func rollOut(t *testing.T, namespace, name, change string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), framework.Patience)

@@ -12,9 +12,10 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestMariaDBComesBack creates, deletes and restores a MariaDB server. Its root account uses an authentication plugin
-// that was installed later. After the restore, root's password is changed back to the claim's password. The backup is
-// restore-tested. A table with DATA DIRECTORY outside of the data directory must keep its rows.
+// TestMariaDBComesBack creates, deletes and restores a MariaDB server. Before the deletion, root gets a different
+// password and an authentication plugin that was installed later. The restored server must accept the claim's
+// password again. The backup must be restore-tested. A table whose DATA DIRECTORY is outside of the data directory
+// must keep its rows.
 func TestMariaDBComesBack(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestEverythingComesBack has MySQL, and MariaDB is refused where it cannot take over")

@@ -17,7 +17,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// A cell of the matrix is a test case. It deletes a server through one deletion path while one fault occurs.
+// A cell is a test case of the fault-injection matrix. It deletes and restores a server in one way (deletion path),
+// while one fault occurs.
 type cell struct {
 	*framework.Server
 
@@ -29,17 +30,17 @@ type cell struct {
 
 	// life is the UID of the deleted composite resource. node is the node of the server.
 	life, node string
-	// handle is the UID of the deleted data PVC.
+	// handle is the UID of the data PVC before the deletion.
 	handle types.UID
 	// process is the process ID of a server that hangs. backups is the name of the backup volume.
 	process, backups string
-	// folder is the data directory on the node. quota is the ResourceQuota that forbids pods.
+	// folder is the path of the data directory on the node. quota is the ResourceQuota that prevents new pods.
 	folder string
 	quota  *corev1.ResourceQuota
 	// before contains the rows of the example session.
 	before string
 	writer *writer
-	// damaged waits until the archive has been damaged.
+	// damaged waits until the test has damaged the archive.
 	damaged func(*testing.T)
 	// history contains the changes of the backups, which must include the failure.
 	history *history
@@ -47,7 +48,8 @@ type cell struct {
 
 func (c *cell) title() string { return c.way.name + " / " + c.fault.name }
 
-// shares identifies how a case affects the whole cluster. It is empty if the case affects only its own server.
+// shares returns the changes that the case makes to the whole cluster, as a text. Cases with the same changes can run
+// together. It returns "" if the case affects only its own server.
 func (c *cell) shares() string {
 	shares := ""
 	if c.way.uninstall != nil {
@@ -59,8 +61,8 @@ func (c *cell) shares() string {
 	return shares
 }
 
-// isAlone reports whether a case can only run concurrently with cases that affect the whole cluster in the same way.
-// A killed controller does not count, because it is replaced so soon that other cases can run.
+// isAlone reports whether no other test can use the cluster while the case is running. A case that kills the
+// controller is an exception, because Kubernetes replaces the controller soon.
 func (c *cell) isAlone() bool {
 	return c.way.uninstall != nil || c.fault.everywhere && c.fault != faultKilled
 }
@@ -95,7 +97,8 @@ func every() []*cell {
 	return all
 }
 
-// pairs returns the cases of a short run. They cover each deletion path and each fault that is not in onlyInWhole.
+// pairs returns the combinations of a deletion path and a fault that run by default, instead of the whole matrix.
+// They include each path and each fault at least once, except for the entries of onlyInWhole.
 func pairs(t *testing.T) []*cell {
 	t.Helper()
 	var all []*cell
@@ -126,8 +129,8 @@ func pairs(t *testing.T) []*cell {
 	return all
 }
 
-// isOnlyInWhole checks that a deletion path or a fault is either covered by a short run or has a reason in
-// onlyInWhole.
+// isOnlyInWhole checks that a deletion path or a fault is tested by default, or that onlyInWhole contains the reason
+// why not, but not both.
 func isOnlyInWhole(t *testing.T, name string, isSeen bool, place string) {
 	t.Helper()
 	if isSeen == (place != "") {
@@ -250,8 +253,8 @@ func (c *cell) takesPasswordFromSecret(t *testing.T) {
 	framework.Make(t, secret)
 }
 
-// step runs a step of a deletion path or a fault. If the step affects the whole cluster, it runs once for all cases
-// of the meeting.
+// step runs a step of a deletion path or a fault. If the step changes the whole cluster, it waits for all cases of
+// the case's meeting, and is then run only once.
 func (c *cell) step(t *testing.T, everywhere bool, run func(*testing.T, *cell)) {
 	t.Helper()
 	switch {
@@ -263,8 +266,8 @@ func (c *cell) step(t *testing.T, everywhere bool, run func(*testing.T, *cell)) 
 	}
 }
 
-// later registers a function that ends a fault of the whole cluster. The function also runs if the case fails before
-// that.
+// later registers a function that ends a fault of the whole cluster. If the case fails early, the function is called
+// when the test ends.
 func (c *cell) later(t *testing.T, undo func(*testing.T)) {
 	t.Helper()
 	var done sync.Once
@@ -300,7 +303,7 @@ func (c *cell) composition(t *testing.T) string {
 	return framework.ClassComposition
 }
 
-// number returns a number that identifies the case well enough to choose hostPath for every other case.
+// number returns a number for the case. Cases with an odd number use the hostPath Composition.
 func (c *cell) number() int {
 	n := 0
 	for i, w := range ways {

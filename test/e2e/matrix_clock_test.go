@@ -28,8 +28,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// How far the controller's clock is ahead. fast is more than a store accepts, and monthOff is longer than backups are
-// retained.
+// Offsets of the controller's clock. fast is a larger offset than a store accepts, and monthOff is longer than the
+// retention period of backups.
 const (
 	fast     = time.Hour
 	monthOff = 31 * 24 * time.Hour
@@ -41,8 +41,8 @@ const (
 	monthController = "ghcr.io/crossplane-mysql/crossplane-mysql:month"
 )
 
-// setsClock replaces the controller, before the deletion and until it is complete, with one whose clock is fast. All
-// machines of the cluster share one clock, so this controller is built with a changed time.Now.
+// setsClock replaces the controller with a controller whose clock is fast, until the deletion is complete. The nodes
+// share the clock of one machine, so time.Now is changed in the controller's source code instead.
 func setsClock(t *testing.T, c *cell) {
 	t.Helper()
 	runsFastController(t, c, c.host.fastController, fastController, fast)
@@ -83,8 +83,8 @@ func runsFastController(t *testing.T, c *cell, build func() (string, error), nam
 	})
 }
 
-// deletionsAreOver waits for the deletions of all cases in the meeting. A store refuses requests if the clock is an
-// hour off. In that case, the data must be kept, and the claim must report the reason.
+// deletionsAreOver waits for the deletions of all cases that run together. If a case uses a store, its deletion
+// cannot finish, because a store refuses requests if the clock is an hour off. The claim must report the reason.
 func deletionsAreOver(t *testing.T, c *cell) {
 	t.Helper()
 	for _, m := range c.meeting.all() {

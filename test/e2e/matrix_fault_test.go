@@ -27,19 +27,19 @@ type fault struct {
 	name string
 	// everywhere is true if the fault affects the whole cluster.
 	everywhere bool
-	// ofBackup is true if the fault can only occur if a backup is taken. ofClass is true if it requires volumes with a
-	// StorageClass.
+	// ofBackup is true if the fault requires a deletion path that takes a backup. ofClass is true if the fault requires
+	// volumes of a StorageClass.
 	ofBackup, ofClass bool
-	// ofVolume is true if the fault affects the backup volume. ofStore is true if it affects the store. The backup is
-	// then written to the store.
+	// ofVolume is true if the fault affects the backup volume. ofStore is true if the fault affects the store, so that
+	// the backup must be written to the store.
 	ofVolume, ofStore bool
 	// online is true if the fault occurs during an online backup.
 	online bool
 
-	// starting runs during the first start, before runs before the deletion, and during runs while the server is being
-	// deleted.
+	// starting is called during the first start of the server, and before is called before its deletion. during is
+	// called while the server is being deleted.
 	starting, before, during func(*testing.T, *cell)
-	// after runs for each server after the fault has ended.
+	// after is called for each server when the fault has ended.
 	after func(*testing.T, *cell)
 }
 
@@ -105,11 +105,11 @@ var (
 	}
 )
 
-// digits matches the digits of a percentage or a time.
+// digits matches the numbers in a status message. They change without a new step of the deletion.
 var digits = regexp.MustCompile(`\d+`)
 
-// takesTheController locks the controller before the deletion, so that no other test stops the controller while this
-// fault kills it.
+// takesTheController acquires the lock theController before the deletion. Otherwise another test could stop the
+// controller that this fault kills.
 func takesTheController(t *testing.T, c *cell) {
 	t.Helper()
 	theController.Lock()
@@ -156,7 +156,7 @@ func (c *cell) atEachStep(t *testing.T, run func(context.Context) error) int {
 	return len(seen)
 }
 
-// isOver is the progress of a completed deletion.
+// isOver is the value that the method progress returns when the deletion is complete.
 const isOver = "over"
 
 // progress returns the progress of the deletion, as far as it is visible.
@@ -329,8 +329,8 @@ func changesPassword(t *testing.T, c *cell) {
 		"'; ALTER USER root@'%' DISCARD OLD PASSWORD")
 }
 
-// saysPassword sets the changed password in the claim if the server keeps running. A restored server gets the
-// password in the claim anyway.
+// saysPassword writes the changed password into the claim if the server keeps running. A server that is restored gets
+// the claim's password, so nothing has to be done.
 func saysPassword(t *testing.T, c *cell) {
 	t.Helper()
 	if c.way.heals {
@@ -351,8 +351,8 @@ func fillsBackupPV(t *testing.T, c *cell) {
 	}
 }
 
-// waitsForGrowth waits until the backup volume has grown, which requires no manual action. It does not depend on the
-// PVC that uses the volume.
+// waitsForGrowth waits until the controller has expanded the full backup volume, without any manual action. During a
+// deletion, the volume may be bound to a PVC in a different namespace.
 func waitsForGrowth(t *testing.T, c *cell) {
 	t.Helper()
 	c.Eventually(t, "room for the backup", func(ctx context.Context) error {

@@ -14,8 +14,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// A host is the machine that runs a cluster from `make cluster-up`, on which processes of the cluster can be stopped
-// and killed.
+// A host is the machine on which the test cluster runs. Through it, a test can stop and kill processes of the
+// cluster.
 type host struct {
 	program, cluster string
 
@@ -41,14 +41,15 @@ func findHost(t *testing.T) *host {
 	return h
 }
 
-// command returns a command that runs a script on a node, or next to the control plane if the number is 0.
+// command returns a command that runs a script in the namespaces of a node. Node 0 is the control plane.
 func (h *host) command(ctx context.Context, node int, script string) *exec.Cmd {
 	args := []string{"--root", framework.Repository(), "--name", h.cluster, "exec", "--node", strconv.Itoa(node), "bash",
 		"-c", script}
 	return exec.CommandContext(ctx, h.program, args...)
 }
 
-// run runs a script next to the control plane and returns its output. It also works in cleanups.
+// run runs a script in the namespaces of the control plane and returns its output. It ignores the end of the test, so
+// that cleanups can call it.
 func (h *host) run(t *testing.T, script string) string {
 	t.Helper()
 	out, err := h.try(context.WithoutCancel(t.Context()), script)

@@ -20,8 +20,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// notes are the results of a matrix. If folder is set, the directory contains results.json, table.md, and the log of
-// each failed case.
+// notes are the results of the matrix. If folder is set, they are also written to that directory, as results.json,
+// table.md, and a log file for each failed case.
 type notes struct {
 	folder string
 	// tree is the version of the working tree that is tested, if folder is set.
@@ -41,7 +41,7 @@ type result struct {
 	Seconds   int    `json:"seconds,omitempty"`
 }
 
-// A tree is a version of the working tree with which cases were run.
+// A tree identifies the version of the working tree that was tested.
 type tree struct {
 	// Digest is the hash of all files that can affect the results. Results with a different digest are outdated.
 	Digest string `json:"digest"`
@@ -79,7 +79,8 @@ func treeNow(ctx context.Context) (tree, error) {
 	return tree{Digest: hex.EncodeToString(sum.Sum(nil))[:12], Commit: strings.TrimSpace(string(commit))}, nil
 }
 
-// decides reports whether a file can affect the results, unlike the plugin, the chart and the checks for Argo CD.
+// decides reports whether a file is relevant for the results of the matrix. For example, the kubectl plugin, the
+// chart and most tests are not.
 func decides(name string) bool {
 	if strings.HasPrefix(name, "controller/kubectl-mysql/") || strings.HasPrefix(name, "package/chart/") ||
 		strings.HasPrefix(name, "package/argocd/") {

@@ -31,8 +31,8 @@ var (
 		before: fillsScratch}
 )
 
-// onlineWays are the deletion paths that are combined with these faults. They differ in the objects that are deleted,
-// or in the location of the archive.
+// onlineWays lists the deletion paths that are combined with faults during an online backup. They include all kinds
+// of deleted objects and both locations of an archive.
 var onlineWays = []*way{byClaim, byXR, byNamespace, byClaimToStore}
 
 // inOnline returns a fault that occurs during an online backup.
@@ -84,7 +84,7 @@ func fillsScratch(t *testing.T, c *cell) {
 	})
 }
 
-// affected returns all cases that this case's fault affects.
+// affected returns the cases that are affected by the fault: all cases that run together, or only this one.
 func (c *cell) affected() []*cell {
 	if c.fault.everywhere {
 		return c.meeting.all()

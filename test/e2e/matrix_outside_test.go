@@ -19,8 +19,8 @@ func forbidsPods(t *testing.T, c *cell) {
 	c.quota = forbidPods(t, c.Server)
 }
 
-// allowsPods allows pods again after the claim has reported what blocks the deletion. The quota does not affect a
-// backup in another namespace.
+// allowsPods allows pods again. If the backup runs in the claim's namespace, it first waits until the claim reports
+// that the quota blocks the deletion.
 func allowsPods(t *testing.T, c *cell) {
 	t.Helper()
 	if c.way == byClaim || c.way == byXR {
@@ -80,8 +80,8 @@ func losesNode(t *testing.T, c *cell) {
 	time.Sleep(90 * time.Second)
 }
 
-// startsClientAgain starts the client pod again if it was deleted with its node. If the namespace is being deleted,
-// the client pod is started later.
+// startsClientAgain starts the client pod again if it was deleted together with its node. It does nothing if the
+// namespace is being deleted, because no pod can be created there.
 func startsClientAgain(t *testing.T, c *cell) {
 	t.Helper()
 	if c.way == byNamespace {

@@ -17,8 +17,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// The store of the matrix is not part of the cluster. Its server runs next to the control plane, so that it is not
-// affected if a node is lost.
+// The S3 server of the matrix is not a pod. It runs in the namespaces of the control plane, so that it keeps running
+// when a node is lost.
 
 // Directory, address and port of the store.
 const (
@@ -67,8 +67,8 @@ func (m *matrix) startStore(t *testing.T) {
 // usesStore reports whether the backup of this case is written to the store.
 func (c *cell) usesStore() bool { return c.way.toStore || c.fault.ofStore }
 
-// storeWays are the deletion paths that are combined with the faults of the store. They differ in the objects that
-// are deleted, or in the namespace of the Job.
+// storeWays lists the deletion paths that are combined with faults of the store. They include all kinds of deleted
+// objects and both namespaces in which the backup Job can run.
 var storeWays = []*way{byClaim, byXR, byNamespace, byFinalizers, byReplace}
 
 // signalStore sends a signal to the store's server. After SIGSTOP, the server accepts connections but does not
@@ -126,10 +126,11 @@ func revokesCredentials(t *testing.T, c *cell) {
 	set(t, "another")
 }
 
-// refusesNotes makes the store refuse the backup metadata before the deletion, and during the first part of it. As
-// soon as an archive is in the store, its directory is mounted read-only, so that existing objects can be read but
-// none can be added. The directory in which the store keeps the metadata of its objects is also mounted read-only.
-// Otherwise the store would report an object that does not exist.
+// refusesNotes makes the store refuse the backup's metadata, until the end of the first part of the deletion. When an
+// archive has been written, its directory is mounted read-only, so that no further objects can be added.
+//
+// The store has a second directory for the attributes of its objects. It is mounted read-only as well, because the
+// store would otherwise list an object that was not written.
 func refusesNotes(t *testing.T, c *cell) {
 	t.Helper()
 	const allowed = outsideFolder + "/notes-are-taken"

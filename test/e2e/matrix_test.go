@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// usually is the number of cases that run concurrently if AT_ONCE is not set. Two CPUs can handle this number. Cases
-// that affect the whole cluster in the same way run together, in groups of up to twice this size.
+// usually is the default of AT_ONCE, which is the number of cases that run concurrently. It is suitable for two CPUs.
+// Cases that make the same change to the whole cluster run in groups of up to twice this number.
 const usually = 8
 
-// TestMatrix deletes servers through each deletion path while a fault occurs, and checks that every acknowledged row
-// is restored.
+// TestMatrix deletes servers in different ways (deletion paths) while a fault occurs, and checks that every
+// acknowledged row is restored.
 //
-// By default, it runs only the cases of pairs that need the whole cluster. If MATRIX specifies a directory, it runs
-// all cases, and writes their results and logs to this directory. The next run continues with the cases that have not
-// passed with the current working tree. AT_ONCE is the number of cases that run concurrently.
+// By default, it runs the cases in pairs that change the whole cluster. If MATRIX specifies a directory, it runs the
+// whole matrix and writes the results and logs to this directory. If it is run again, it skips the cases that have
+// already passed with the same source code. AT_ONCE is the number of cases that run concurrently.
 //
 // No other test can use the cluster at the same time.
 func TestMatrix(t *testing.T) {
@@ -110,7 +110,8 @@ func (m *matrix) run(t *testing.T, cells []*cell) {
 	m.beside(t, m.atOnce, alone, nil)
 }
 
-// beside runs the cases, up to most of them concurrently. If shared is nil, each case has its own meeting.
+// beside runs up to most cases concurrently. The cases synchronize their changes to the whole cluster through shared.
+// If it is nil, each case runs on its own.
 func (m *matrix) beside(t *testing.T, most int, cells []*cell, shared *meeting) {
 	t.Helper()
 	slots := make(chan struct{}, most)
@@ -143,7 +144,8 @@ func (m *matrix) cell(t *testing.T, c *cell) {
 	}
 }
 
-// A meeting synchronizes cases, so that one of them can change the whole cluster on behalf of all.
+// A meeting synchronizes cases that need the same change to the whole cluster, such as a stopped kubelet. The members
+// are these cases. When all of them have arrived at the same step, one of them performs the step for all.
 type meeting struct {
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -162,7 +164,7 @@ func newMeeting(members []*cell) *meeting {
 	return m
 }
 
-// once waits until all members have arrived. One of them calls run, and then all of them continue.
+// once waits until all cases of the meeting have called it. Then one case calls run, and all cases continue.
 func (m *meeting) once(t *testing.T, run func()) {
 	t.Helper()
 	m.mu.Lock()
@@ -180,7 +182,8 @@ func (m *meeting) once(t *testing.T, run func()) {
 	}
 }
 
-// perform calls run without holding the lock. If run fails the test, it does not return.
+// perform calls run without holding the lock, and wakes the other cases afterwards. The deferred function is needed
+// because run ends the goroutine if it fails the test.
 func (m *meeting) perform(run func()) {
 	m.busy = true
 	m.mu.Unlock()
@@ -203,7 +206,7 @@ func (m *meeting) leave(c *cell) {
 	m.changed.Broadcast()
 }
 
-// all returns the remaining members.
+// all returns the cases of the meeting that have not finished.
 func (m *meeting) all() []*cell {
 	m.mu.Lock()
 	defer m.mu.Unlock()

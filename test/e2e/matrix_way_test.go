@@ -15,17 +15,18 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// A way is a deletion path, which describes how a server is deleted and restored.
+// A way is a deletion path of the matrix: a way to delete a server and to restore it.
 type way struct {
 	name string
-	// heals is true if the server continues to run, so that no backup is taken.
+	// heals is true if the product repairs the running server, for example after its data PVC was deleted. Then
+	// there is no backup.
 	heals bool
 	// toStore is true if the backup is written to a store.
 	toStore bool
 	// own is true for a MySQL without a claim.
 	own bool
 
-	// uninstall is called once for the whole cluster.
+	// uninstall removes a part of the product or of Crossplane. It is called only once for all cases that run together.
 	uninstall func(*testing.T, *cell)
 	// delete is called for each server.
 	delete func(*testing.T, *cell)
@@ -152,7 +153,8 @@ func createsAtOnce(t *testing.T, c *cell) {
 	c.proof(t)
 }
 
-// hasAnotherXR waits for a new composite resource, which Crossplane creates because the claim still exists.
+// hasAnotherXR waits until Crossplane has created a new composite resource. Crossplane does so because the claim
+// still exists.
 func hasAnotherXR(t *testing.T, c *cell) {
 	t.Helper()
 	c.proof(t)
@@ -196,7 +198,7 @@ func takesFinalizers(t *testing.T, c *cell) {
 		t.Fatal(err)
 	}
 	c.StartDelete(t)
-	// Without Crossplane, the composite resource is not deleted until the claim is created again.
+	// If Crossplane is stopped, it deletes the composite resource only later, when the claim was created again.
 	if c.fault != faultCore {
 		beingDeleted(t, xr)
 	}
@@ -260,7 +262,8 @@ func uninstallsFunction(t *testing.T, c *cell) {
 		err := framework.Suite.Kube.List(ctx, &pods, client.InNamespace("crossplane-system"),
 			client.MatchingLabels{"pkg.crossplane.io/function": function})
 		for _, p := range pods.Items {
-			// If the kubelet is stopped, the pod does not stop, but it no longer receives requests.
+			// Ignore pods that are being deleted. They receive no more requests, but stay there as long as their kubelet is
+			// stopped.
 			if p.DeletionTimestamp == nil {
 				err = fmt.Errorf("%s is there", p.Name)
 			}
@@ -280,7 +283,7 @@ func installsPackages(t *testing.T, _ *cell) {
 		}
 		framework.Eventually(t, "package "+name, func(ctx context.Context) error {
 			p := framework.NewObject("pkg.crossplane.io/v1", kind, "", name)
-			// All builds have the same tag, so this makes Crossplane pull the image again.
+			// Without the policy Always, Crossplane might not pull the image again, because all builds have the same tag.
 			p.Object["spec"] = map[string]any{"package": "ghcr.io/crossplane-mysql/" + image + ":v0.1.0",
 				"packagePullPolicy": "Always"}
 			if err := framework.Suite.Kube.Create(ctx, p); err != nil && !apierrors.IsAlreadyExists(err) {

@@ -21,7 +21,7 @@ func TestMetricsAreProtected(t *testing.T) {
 		want  int
 	}{
 		"Nobody": {"", http.StatusUnauthorized},
-		// This is the response of controller-runtime's filter to an invalid token.
+		// controller-runtime's filter responds to an invalid token with an internal error.
 		"Forged":   {"x.y.z", http.StatusInternalServerError},
 		"Tenant":   {framework.TokenWith(t, ns, ""), http.StatusForbidden},
 		"Observer": {framework.TokenWith(t, ns, framework.MetricsRole), http.StatusOK},

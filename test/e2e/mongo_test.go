@@ -52,7 +52,7 @@ func (c *mongoClient) insert(t *testing.T, name string) {
 	}
 }
 
-// want checks that the collection contains exactly this document.
+// want checks that the collection contains only the document with the given name.
 func (c *mongoClient) want(t *testing.T, name string) {
 	t.Helper()
 	cursor, err := c.Find(t.Context(), bson.D{})
@@ -77,7 +77,7 @@ type podDialer struct {
 	namespace, pod string
 }
 
-// relay is a script that forwards a connection in the pod.
+// relay is a shell script. It runs in the pod, and connects its standard input and output to a TCP port.
 const relay = `exec 3<>"/dev/tcp/$0/$1" || exit; cat <&3 & cat >&3; kill $!`
 
 // DialContext opens a connection. If the server refuses it, the first use of the connection fails.
@@ -97,7 +97,7 @@ func (d *podDialer) DialContext(_ context.Context, _, address string) (net.Conn,
 	near, far := net.Pipe()
 	ctx, cancel := context.WithCancel(d.ctx)
 	go func() {
-		// In any case, the driver notices that the connection is closed.
+		// Ignore the error, because the driver notices that the connection is closed.
 		_ = exec.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: far, Stdout: far})
 		_ = far.Close()
 	}()

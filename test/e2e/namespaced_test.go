@@ -17,9 +17,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestWithoutClaim checks that a MySQL without a claim is backed up and restored like one with a claim. This includes
-// a foreground deletion, as by Argo CD, which deletes the server before any finalizer is processed. Users of the
-// namespace must not be able to write the fields on which the data depends.
+// TestWithoutClaim checks that a MySQL without a claim is backed up and restored. This must also work after a
+// foreground deletion, as by Argo CD, in which the server is deleted before any finalizer is processed. Users of the
+// namespace must not be able to write the fields that protect the data.
 func TestWithoutClaim(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespacedServer(t)
@@ -142,8 +142,8 @@ func writesEachStatusField(t *testing.T, s *framework.Server, tenant client.Clie
 	}
 }
 
-// marksEverything sets annotations and labels on objects in the namespace. They have a meaning only on the product's
-// own objects.
+// marksEverything sets the product's annotations and labels on the objects in the namespace, as a malicious user
+// could. They must have no effect there.
 func marksEverything(t *testing.T, s *framework.Server, tenant client.Client) {
 	t.Helper()
 	marks := map[string]string{}
@@ -238,8 +238,8 @@ func clusterRole(name string) rbacv1.RoleRef {
 	return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}
 }
 
-// newTenant returns a client of a user who has these roles in the server's namespace, once the permissions are
-// effective.
+// newTenant returns a client for a user with the given roles in the server's namespace. It waits until the
+// permissions are effective.
 func newTenant(t *testing.T, s *framework.Server, roles ...rbacv1.RoleRef) client.Client {
 	t.Helper()
 	const name = "tenant"

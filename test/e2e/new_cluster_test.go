@@ -34,7 +34,7 @@ func TestNewCluster(t *testing.T) {
 	t.Run("after", left.comesBack)
 }
 
-// A legacy contains everything that remains of the deleted cluster.
+// A legacy contains everything that is available after the loss of the cluster: the bucket and the key.
 type legacy struct {
 	bucket, keyFile []byte
 	key             storeKey
@@ -122,8 +122,8 @@ func (l *legacy) comesBack(t *testing.T) {
 			t.Errorf("%s/%s is not what it was (-before, +after):\n%s", s.Namespace, s.Name, diff)
 		}
 	}
-	// The restored instance is like any other: expired backups are pruned, including those that the old cluster has
-	// stored under its own prefix.
+	// After a restore, retention applies as usual. Expired backups are pruned, even if the old cluster has stored them
+	// under its own prefix.
 	crm.Delete(t)
 	framework.Eventually(t, "the end of what is too old", func(ctx context.Context) error {
 		all, err := s3.list(ctx)
@@ -156,7 +156,8 @@ func (b *backupStore) tryAdopt(t *testing.T, flags ...string) (string, error) {
 	return string(out) + log.String(), err
 }
 
-// says checks how often a text contains the subject, and that it also contains all other texts.
+// says checks that a text contains the string subject the given number of times, and each string in also at least
+// once.
 func says(t *testing.T, text string, times int, subject string, also ...string) {
 	t.Helper()
 	if got := strings.Count(text, subject); got != times {

@@ -19,8 +19,8 @@ import (
 // systems returns the namespaces of the programs that read claims and composite resources.
 func systems() []string { return []string{"crossplane-system", "crossplane-mysql-system"} }
 
-// TestEndlessNumbers checks that the API server refuses a quantity with a huge exponent in every field of both kinds,
-// on creation and on a patch. The programs that read claims must keep working for all tenants.
+// TestEndlessNumbers checks that the API server refuses a quantity with a huge exponent when an object is created or
+// patched. It tests every quantity in a MySQL and in a Database. All programs that read claims must keep working.
 func TestEndlessNumbers(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestQuantitiesAreBounded has each field, and TestQuantityAttack those who read them")
@@ -50,8 +50,7 @@ func TestEndlessNumbers(t *testing.T) {
 	}
 }
 
-// endless returns quantities whose exponents have every possible length, and some that are longer than a quantity can
-// be.
+// endless returns quantities with exponents of different lengths, and strings that are too long for a quantity.
 func endless() []string {
 	var out []string
 	for _, digits := range []int{3, 4, 5, 6, 7, 8, 9, 10, 11, 20, 28, 29, 30, 100, 10_000} {

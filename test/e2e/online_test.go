@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// cloners counts the accounts that the controller creates to clone a server.
+	// cloners is a query for the number of accounts that the controller has created to clone a server.
 	cloners = "SELECT COUNT(*) FROM mysql.user WHERE user LIKE 'crossplane-mysql%'"
-	// serverStart returns when the server started, by the server's own clock.
+	// serverStart is a query for the time at which the server was started, according to the server's own clock.
 	serverStart = "SELECT DATE_SUB(NOW(), INTERVAL variable_value SECOND) FROM performance_schema.global_status WHERE " +
 		"variable_name = 'Uptime'"
 )
@@ -127,7 +127,7 @@ func newLedger(t *testing.T, s *framework.Server) *ledger {
 	return l
 }
 
-// rows waits until at least this number of rows is acknowledged, and returns the number of acknowledged rows.
+// rows waits until at least the given number of rows is acknowledged, and returns the actual number.
 func (l *ledger) rows(t *testing.T, atLeast int) int {
 	t.Helper()
 	var n int

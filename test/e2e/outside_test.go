@@ -53,9 +53,9 @@ func TestOutsideDoesNotStopServing(t *testing.T) {
 	s.Backups().AreProven(t, 1)
 }
 
-// TestCrashSaysWhatTheServerPrinted checks that the message of a claim contains mysqld's own error if the server
-// exits repeatedly. If the server exceeds its memory limit, the message names the field to raise. Settings with which
-// mysqld exits are refused, together with mysqld's error.
+// TestCrashSaysWhatTheServerPrinted checks that the claim's message contains mysqld's own error if the server crashes
+// repeatedly. If the server exceeds its memory limit, the message names the field to raise. Invalid settings must be
+// refused, with mysqld's error message.
 func TestCrashSaysWhatTheServerPrinted(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestCrashSaysWhatTheServerPrinted of controller/internal/instance has the words")

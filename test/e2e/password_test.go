@@ -48,7 +48,8 @@ func patchSpec(t *testing.T, s *framework.Server, fields map[string]any) {
 	}
 }
 
-// A visitor logs in up to 20 times a second, each time with the current password in the connection Secret.
+// A visitor simulates an application. It logs in up to 20 times a second, each time with the current password in the
+// connection Secret.
 type visitor struct {
 	server  *framework.Server
 	address string
@@ -59,18 +60,18 @@ type visitor struct {
 }
 
 const (
-	// visits is the time between two logins, and guests is the maximum number of concurrent logins. On a busy machine,
-	// more logins would use up all connections, so that the controller could not log in.
+	// visits is the interval between two logins, and guests is the maximum number of concurrent logins. Without this
+	// maximum, the logins could use up all connections of a slow server, so that the controller could not connect.
 	visits = 50 * time.Millisecond
 	guests = 10
-	// settle is how long a client may take between reading the Secret and logging in, while the password is changed
-	// several times in a row.
+	// settle is the maximum time between reading the Secret and logging in. A login that takes longer may fail, because
+	// the test changes the password several times in a row.
 	settle = 5 * time.Second
-	// grace is how long an old password remains valid.
+	// grace is the time for which an old password remains valid.
 	grace = 2 * time.Minute
 )
 
-// visit calls once 20 times a second until the test ends or calls end. end waits for the last call.
+// visit calls once 20 times a second, until the test ends or calls end. end also waits for the calls in progress.
 func visit(t *testing.T, once func(context.Context)) (end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context()) //nolint:gosec // The caller calls it.
@@ -108,7 +109,7 @@ func (v *visitor) once(ctx context.Context) {
 	case framework.ErrorNumber(err) == framework.AccessDenied && time.Since(start) < settle:
 		v.note(password, err)
 	}
-	// Any other error is from the port forwarding, or because the machine is too slow.
+	// Ignore all other errors. They come from the port forwarding, or mean that the machine is too slow.
 }
 
 func (v *visitor) note(password string, err error) {
@@ -121,7 +122,7 @@ func (v *visitor) note(password string, err error) {
 	v.logins[password]++
 }
 
-// came waits until a login with this password has succeeded.
+// came waits until the visitor has logged in with the given password.
 func (v *visitor) came(t *testing.T, password string) {
 	t.Helper()
 	framework.Eventually(t, "a login with "+password, func(context.Context) error {
@@ -367,7 +368,7 @@ func pauseXR(ctx context.Context, s *framework.Server, form string) error {
 	return framework.Suite.Kube.Patch(ctx, xr, client.RawPatch(types.MergePatchType, raw))
 }
 
-// hasCredentials waits until the status reports this state of the password, with this text.
+// hasCredentials waits until status.internal.credentials has the given state, and its message contains the text.
 func hasCredentials(t *testing.T, s *framework.Server, state, text string) {
 	t.Helper()
 	framework.Eventually(t, "status.internal.credentials", func(ctx context.Context) error {

@@ -170,7 +170,8 @@ func TestClaimTakesNothing(t *testing.T) {
 	}
 }
 
-// crossplaneRefuses waits until Crossplane refuses the claim with this message.
+// crossplaneRefuses waits until Crossplane reports in the condition Synced that it refuses the claim. The message
+// must contain words.
 func crossplaneRefuses(t *testing.T, s *framework.Server, words string) {
 	t.Helper()
 	framework.Eventually(t, "Crossplane's refusal", func(ctx context.Context) error {

@@ -68,7 +68,8 @@ func TestPlugin(t *testing.T) {
 	s.Delete(t)
 }
 
-// A plugin is kubectl-mysql, together with a kubectl that finds it and the MySQL client of a server image.
+// A plugin is the kubectl plugin of the product. bin is a directory with the plugin and kubectl, and client is the
+// path of a mysql client.
 type plugin struct{ bin, client string }
 
 func newPlugin(t *testing.T) *plugin {

@@ -71,7 +71,7 @@ func TestQuotaOnPVCs(t *testing.T) {
 	isBlocked(t, s, "False", "NotBlocked")
 }
 
-// isBlocked waits until the condition Blocked has this status and reason.
+// isBlocked waits until the claim's condition Blocked has the given status and reason.
 func isBlocked(t *testing.T, s *framework.Server, status, reason string) {
 	t.Helper()
 	framework.Eventually(t, "the condition Blocked", func(ctx context.Context) error {

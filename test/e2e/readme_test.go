@@ -32,7 +32,7 @@ func newPrompt(t *testing.T) prompt {
 		"KUBECONFIG="+framework.Suite.Kubeconfig)}
 }
 
-// enter runs a command unchanged and checks that its output contains a text.
+// enter runs a command unchanged and checks that its output contains the string want.
 func (p prompt) enter(t *testing.T, command, want string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "bash", "-c", command)
@@ -113,8 +113,8 @@ func TestReadmeLive(t *testing.T) {
 	}
 }
 
-// inDefault returns the server of the original example in the namespace default. If an earlier run has left a backup,
-// the backup is restored.
+// inDefault returns the server of examples/original-claim in the namespace default. If an earlier run has left a
+// backup, the backup is restored.
 func inDefault(t *testing.T) *framework.Server {
 	t.Helper()
 	claim := framework.ReadObjects(t, "examples/original-claim/claim.yaml", "default")[0]

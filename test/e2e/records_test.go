@@ -53,8 +53,10 @@ func TestRecordDeletedIsMadeAgain(t *testing.T) {
 }
 
 // TestRecordDeletedWithItsArchive checks that a BackupRecord with the delete-archive annotation is deleted together
-// with its archive, but with no other archive. After an annotation to forget a backup whose BackupRecord is missing,
-// that backup is kept and no longer blocks a new instance.
+// with its own archive only.
+//
+// The other BackupRecord is deleted without the annotation, so its archive remains and would block the next instance.
+// With the annotation forget on the volume, the next instance must start empty.
 func TestRecordDeletedWithItsArchive(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestModelRecords has each order of it, and a cell of TestCells deletes a record")
@@ -158,8 +160,8 @@ func noControllerRuns(t *testing.T) {
 	})
 }
 
-// isHeldThenRestored checks that a claim is blocked if its BackupRecords are missing, and that it is restored after a
-// user has requested all of them.
+// isHeldThenRestored checks that a claim is blocked while the BackupRecords of its backups are missing. It is
+// restored when a user requests that the controller creates all BackupRecords again.
 func isHeldThenRestored(t *testing.T, s *framework.Server, before string) {
 	t.Helper()
 	s.Create(t)
@@ -170,8 +172,8 @@ func isHeldThenRestored(t *testing.T, s *framework.Server, before string) {
 	s.Client().SeesRows(t, before)
 }
 
-// isProvenAgain waits until the claim's only BackupRecord is verified again, after it was lost or has lost its
-// status.
+// isProvenAgain waits until the claim's only BackupRecord is verified. Before that, the controller creates the
+// BackupRecord or its status again.
 func isProvenAgain(t *testing.T, s *framework.Server) {
 	t.Helper()
 	framework.Eventually(t, "the record", func(ctx context.Context) error {

@@ -25,8 +25,8 @@ const (
 	nextGrace = 599
 )
 
-// nextRelease contains the changes in the source code of the newer release, which then creates a different pod
-// template and a different my.cnf.
+// nextRelease contains replacements in the function's source code that simulate a newer release. The function then
+// creates a different pod template and a different my.cnf.
 var nextRelease = map[string][2]string{
 	"fn/compose/deployment.go": {"gracePeriod int64 = 600", fmt.Sprintf("gracePeriod int64 = %d", nextGrace)},
 	"fn/compose/config.go":     {"skip_name_resolve = ON", "skip_name_resolve = ON\\n# Made by the next release."},
@@ -171,7 +171,7 @@ func (s *tenant) isUpdated(t *testing.T) {
 	}
 }
 
-// hasPendingRestart waits until the condition PendingRestart of the claim has this status.
+// hasPendingRestart waits until the claim's condition PendingRestart has the given status.
 func (s *tenant) hasPendingRestart(t *testing.T, want string) {
 	t.Helper()
 	framework.Eventually(t, "PendingRestart="+want, func(ctx context.Context) error {

@@ -152,7 +152,8 @@ func instanceKind(o *unstructured.Unstructured) string {
 	return o.GetKind()
 }
 
-// isAnswered waits until the Backup is verified, or until it has failed if a failure is expected.
+// isAnswered waits until the backup that the Backup requests is complete. phase is the expected result, which is
+// either a verified or a failed backup.
 func isAnswered(t *testing.T, s *framework.Server, name, phase string) {
 	t.Helper()
 	want := phase
@@ -271,7 +272,7 @@ func isSeen(t *testing.T, s *framework.Server, name string) {
 	}
 }
 
-// backupNames waits until the namespace has this number of Backups, and returns their names.
+// backupNames waits until the namespace contains n Backups, and returns their names.
 func backupNames(t *testing.T, s *framework.Server, n int) (names []string) {
 	t.Helper()
 	s.Eventually(t, fmt.Sprintf("%d Backups", n), func(ctx context.Context) error {

@@ -202,7 +202,7 @@ func hasRestoreTest(ctx context.Context, s *framework.Server) error {
 	return errors.Join(err, fmt.Errorf("no record of %d has one", len(records)))
 }
 
-// hasVerdict waits until the restore test of the newest backup has this result, and returns its message.
+// hasVerdict waits for the given result of the newest backup's restore test, and returns its message.
 func hasVerdict(t *testing.T, s *framework.Server, want string) (message string) {
 	t.Helper()
 	framework.Eventually(t, "the verdict on the backup", func(ctx context.Context) error {

@@ -17,11 +17,13 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestRestoredCluster deletes all objects and restores them from a backup of the cluster's objects. The restored
-// objects have new UIDs and no status, but keep their labels, finalizers and owners (velero, pkg/restore/restore.go).
+// TestRestoredCluster deletes all objects of an instance, and restores them from a backup of the cluster's objects.
+// Like with Velero, the restored objects have new UIDs and no status, but keep their labels, finalizers and owners
+// (velero, pkg/restore/restore.go).
 //
-// The controller must not delete the data of such a volume on the basis of its labels. It must verify each
-// BackupRecord against the volume with the archive. After a user has decided what to do, no row is missing.
+// The labels and owners of a restored volume can be outdated, so the controller must not delete its data because of
+// them. It must verify each BackupRecord against the archive on the backup volume. After a user has decided what to
+// do, no row is missing.
 func TestRestoredCluster(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestNext and TestJudge have objects that came back under other UIDs")
@@ -90,7 +92,7 @@ func livesTwice(t *testing.T, s *framework.Server) (rows, backup string) {
 	return rows, backup
 }
 
-// typeWord runs the annotate command that the claim and the doctor print for a volume. word is the name of the
+// typeWord runs the command that the claim and the doctor print, which annotates a volume. word is the name of the
 // annotation. It returns the name of the volume.
 func typeWord(t *testing.T, s *framework.Server, word string) string {
 	t.Helper()
@@ -125,7 +127,7 @@ var kindsOfInstance = []string{
 	"crossplane-mysql.io/v1alpha1/BackupRecord", "crossplane-mysql.io/v1alpha1/XMySQL", "crossplane-mysql.io/v1alpha1/MySQL",
 }
 
-// exportAll returns all objects of an instance, including those that the controller keeps for it.
+// exportAll returns all objects that belong to an instance, including volumes and BackupRecords.
 func exportAll(t *testing.T, s *framework.Server) []*unstructured.Unstructured {
 	t.Helper()
 	xr, err := s.XR(t.Context())

@@ -14,8 +14,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestRows checks the features of the original operators on one instance, row by row as in
-// docs/contribute/original-operators-rows.md. TestRow14Database checks row 14.
+// TestRows checks that the product has the features of the MySQL operators that it replaces. Each subtest checks a
+// row of the table in docs/contribute/original-operators-rows.md. Row 14 is checked by TestRow14Database.
 func TestRows(t *testing.T) { //nolint:tparallel // The subtests use one instance, in this order.
 	t.Parallel()
 	s := framework.NewServer(t, framework.HostPathComposition(t, nil))
@@ -68,7 +68,7 @@ func requiresFields(t *testing.T, s *framework.Server) {
 	}
 }
 
-// knowsSpellings checks that kubectl accepts all names of the kind.
+// knowsSpellings checks that kubectl accepts the singular, the plural and the short name of the kind.
 func knowsSpellings(t *testing.T, s *framework.Server) {
 	t.Helper()
 	for _, name := range []string{"mysql", "mysqls", "ms"} {

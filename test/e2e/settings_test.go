@@ -11,7 +11,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// settingsAre waits until the claim's condition PendingRestart has this reason and contains this text.
+// settingsAre waits until the claim's condition PendingRestart has the given reason, and its message contains the
+// text.
 func settingsAre(t *testing.T, s *framework.Server, reason, text string) {
 	t.Helper()
 	s.Eventually(t, "the settings: "+reason, func(ctx context.Context) error {
@@ -36,9 +37,10 @@ func crashLoopsWith(t *testing.T, s *framework.Server, config map[string]any) {
 	s.Pods().WaitFor(t, "server", func(p *corev1.Pod) bool { return waits(p, "CrashLoopBackOff") })
 }
 
-// TestSettingsTakeNoServerDown checks that a server keeps running in the same pod if its claim gets settings that
-// mysqld refuses. The claim must report mysqld's error. Valid settings must be applied. Settings with which the
-// server does not start must be reverted automatically. A read-only server must be restored.
+// TestSettingsTakeNoServerDown checks that invalid settings never stop a server. If mysqld refuses new settings, the
+// server must keep running in the same pod, and the claim must report mysqld's error. Valid settings must be applied.
+// If the server does not start with new settings, they must be reverted automatically. A read-only server must be
+// restored.
 func TestSettingsTakeNoServerDown(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestRefusedSettingsStopNoServer and TestSettingsAreTakenBack have each decision, and "+

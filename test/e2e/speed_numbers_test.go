@@ -13,7 +13,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// numberRounds is how often each request is sent. The result is the median.
+// numberRounds is the number of times that each request is sent. The median of the times is printed.
 const numberRounds = 20
 
 // TestSpeedNumbers measures how long the API server takes to refuse a quantity, compared with accepting a valid one.

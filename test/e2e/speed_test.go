@@ -16,8 +16,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// speedRounds is how often everything is measured. The result is the median. An additional first round pulls the
-// images.
+// speedRounds is the number of measurements. The median is printed. One more round is run first, without being
+// counted, because it pulls the images.
 const speedRounds = 3
 
 // A span contains the measured times of an operation that users wait for.
@@ -34,7 +34,8 @@ func (s *span) middle() float64 {
 	return counted[len(counted)/2]
 }
 
-// spans contains the times of a claim, and of the same objects without the product.
+// spans contains the durations of all measured operations on a claim. hand is the duration of creating the same
+// objects without the product, for comparison.
 type spans struct {
 	first, hand, change, end, restart span
 }
@@ -116,7 +117,8 @@ func applyByHand(t *testing.T, ns string, composed []*unstructured.Unstructured)
 	}
 }
 
-// loop is a client that retries until it succeeds. It reads its options from its standard input.
+// loop is a shell script that runs a statement with the mysql client until it succeeds. It reads the client's options
+// from standard input.
 const loop = `umask 077; cat >/tmp/options; until mysql --defaults-file=/tmp/options --connect-timeout=1 --execute="$1" "$2" 2>/tmp/error; do sleep 0.05; done`
 
 // waitForAnswer returns the time from a call of act until a client succeeds for the first time. The client already

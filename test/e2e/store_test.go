@@ -128,8 +128,8 @@ type backupStore struct {
 	server *s3Server
 }
 
-// A storeKey contains what users keep outside of the cluster: the file with the Secret. recipient is the key with
-// which archives are encrypted.
+// A storeKey is the private key for the archives in a store. Users keep it outside of the cluster, in a file with a
+// Secret. recipient is the corresponding public key.
 type storeKey struct {
 	file, secret, recipient string
 }
@@ -147,8 +147,8 @@ func newStoreKey(t *testing.T, name string) storeKey {
 	return k
 }
 
-// newBackupStore creates a BackupStore for a server. The key may be from another cluster. wrong replaces some
-// settings.
+// newBackupStore creates a BackupStore for an S3 server, with its Secrets. The key can be from a previous cluster.
+// wrong contains fields of the spec that replace the correct ones.
 func newBackupStore(t *testing.T, s3 *s3Server, k storeKey, wrong map[string]any) *backupStore {
 	t.Helper()
 	b := &backupStore{Unstructured: framework.NewObject("crossplane-mysql.io/v1alpha1", "BackupStore", "", s3.namespace), storeKey: k,
@@ -174,7 +174,8 @@ func newBackupStore(t *testing.T, s3 *s3Server, k storeKey, wrong map[string]any
 	return b
 }
 
-// becomes waits until the BackupStore's condition has this status and reason, and contains this text.
+// becomes waits until the BackupStore's condition has the given status and reason, and its message contains the
+// string says.
 func (b *backupStore) becomes(t *testing.T, status, reason, says string) {
 	t.Helper()
 	framework.Eventually(t, "BackupStore "+b.GetName(), func(ctx context.Context) error {
@@ -377,8 +378,8 @@ func (b *backupStore) saysOfRecord(t *testing.T, made bool, says string) {
 		})
 }
 
-// holds checks that the store contains only the encrypted archive of a backup, its metadata and the holder of the
-// prefix.
+// holds checks the objects in the store. They must be the encrypted archive of a backup, its metadata, and the object
+// that identifies the cluster that uses the prefix.
 func (b *backupStore) holds(t *testing.T, s3 *s3Server, record *unstructured.Unstructured) {
 	t.Helper()
 	store, _, _ := unstructured.NestedString(record.Object, "spec", "archive", "store")

@@ -7,7 +7,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestStory checks the main use case of the product: the original operators' example session, with both Compositions.
+// TestStory checks the main use case of the product with both Compositions: a claim is deleted and created again, and
+// its data is restored.
 func TestStory(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestDemo types that session, and TestEverythingComesBack sees it on both Compositions")

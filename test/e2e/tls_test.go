@@ -21,9 +21,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestServerIsKnown checks that a client with the CA in the connection Secret connects only to this server. If the
-// claim requires TLS, the server must refuse a client without TLS. While the certificate is renewed and loaded into
-// the running server, a client must be able to log in 20 times a second.
+// TestServerIsKnown checks that clients can verify a server with the CA in its connection Secret, and that this CA
+// does not verify any other server. If the claim requires TLS, the server must refuse connections without TLS.
+// Clients must be able to log in continuously while the running server loads a renewed certificate.
 func TestServerIsKnown(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -158,7 +158,7 @@ func (v *verifier) once(ctx context.Context) {
 	case errors.As(err, &untrusted), errors.As(err, &refusal):
 		v.failed = append(v.failed, err)
 	}
-	// Any other error is from the port forwarding.
+	// Ignore all other errors, because they come from the port forwarding.
 }
 
 // certificateIsRenewed deletes the certificate and waits for a new one while a client with the original CA logs in.
@@ -290,7 +290,8 @@ func (m *manInTheMiddle) clients(ctx context.Context) int {
 	return n
 }
 
-// learnsOfTheCredulous checks that the pod learns the password of a client that does not verify the server.
+// learnsOfTheCredulous checks that the attack works: a client that does not verify the server must reveal its
+// password.
 func (m *manInTheMiddle) learnsOfTheCredulous(t *testing.T) {
 	t.Helper()
 	framework.Eventually(t, "what the man in the middle learns", func(ctx context.Context) error {

@@ -27,10 +27,11 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestStolenToken checks that a stolen token of the controller allows only what the controller itself does. Each
-// attack is tried with the real token, and with a token that has the permissions from before the admission policies
-// existed. With the second token, the attack must be possible. All requests are dry runs, which are authorized and
-// admitted like any other request.
+// TestStolenToken checks that an attacker with the controller's token can only do what the controller does itself.
+//
+// As a control, each attack is repeated with a token that has more permissions, as the controller had before the
+// admission policies were added. Then the attack must succeed. All requests are dry runs, which the API server
+// authorizes and admits like other requests.
 func TestStolenToken(t *testing.T) { //nolint:tparallel // All attacks use one victim, which is deleted with the test.
 	t.Parallel()
 	v := newVictim(t)
@@ -70,7 +71,8 @@ func findsPolicies(t *testing.T) {
 	}
 }
 
-// rightsBefore grants a ServiceAccount the permissions from before the admission policies, and returns its name.
+// rightsBefore creates a ServiceAccount with the permissions that the controller had before the admission policies
+// were added. It returns the name of the ServiceAccount.
 func rightsBefore(t *testing.T, namespace string) string {
 	t.Helper()
 	role := &rbacv1.ClusterRole{}
@@ -256,10 +258,10 @@ func readManifest(t *testing.T, file string, target client.Object) {
 	}
 }
 
-// A victim is a namespace of a user who has no instance, next to the namespaces with other tenants' instances.
+// A victim is a target of attacks with a stolen token: a namespace in which a user does not use the product.
 type victim struct {
 	namespace string
-	// ours is a volume of an instance. claim is the claim of an instance.
+	// ours is the volume of an instance, and claim is a claim. They belong to a different user.
 	ours  *corev1.PersistentVolume
 	claim *unstructured.Unstructured
 }
@@ -304,7 +306,7 @@ func newVictim(t *testing.T) *victim {
 	return v
 }
 
-// ours returns the labels of an instance, which any user can set.
+// ours returns the labels that the product sets on its objects. Any user can set these labels as well.
 func ours() map[string]string {
 	return map[string]string{"app.kubernetes.io/managed-by": "crossplane-mysql", "crossplane-mysql.io/instance": "0123456789",
 		"crossplane-mysql.io/xr": "an-uid"}
@@ -420,7 +422,8 @@ func (v *victim) objectsMade() map[string]client.Object {
 	}
 }
 
-// attacksByJob returns changes of a backup Job, each of which would give its pod more privileges.
+// attacksByJob returns functions that change a backup Job. With each change, the Job's pod would have more
+// privileges.
 func attacksByJob() map[string]func(*batchv1.Job) {
 	inPod := func(change func(*corev1.PodSpec)) func(*batchv1.Job) {
 		return func(j *batchv1.Job) { change(&j.Spec.Template.Spec) }

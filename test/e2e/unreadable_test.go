@@ -15,12 +15,13 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// section is a patch that sets a section in spec.config, as in my.cnf. The current schemas do not accept it.
+// section is a patch for spec.config. The value of mysqld is an object, like a section of my.cnf. The current CRDs
+// accept only settings directly under config.
 const section = `{"spec":{"config":{"mysqld":{"max_connections":200}}}}`
 
-// TestUnreadableConfig checks that the API server refuses a section as a setting. If a composite resource contains
-// one anyway, that instance and its neighbor must still be deleted with backups, and the doctor must name the
-// instance.
+// TestUnreadableConfig checks that the API server refuses an object, such as a section of my.cnf, as a setting. A
+// composite resource from an older version can still contain one. In this case, the instance and other instances must
+// still be deleted with backups, and the doctor must report the instance.
 func TestUnreadableConfig(t *testing.T) {
 	framework.Repeats(t, "TestUnreadableKeepsData has its deletion, TestUnreadableConfigBlindsNobody its neighbors, and "+
 		"TestAcceptedIsReadable what the API server refuses")
@@ -75,7 +76,7 @@ func breakConfig(t *testing.T, s *framework.Server) {
 	})
 }
 
-// breaksConfig writes the section during the deletion of the instance.
+// breaksConfig makes spec.config of the composite resource unreadable while the instance is being deleted.
 func breaksConfig(t *testing.T, c *cell) {
 	t.Helper()
 	breakConfig(t, c.Server)

@@ -33,8 +33,8 @@ func TestMountFails(t *testing.T) {
 	isBlocked(t, s, "False", "NotBlocked")
 }
 
-// TestNoNode checks a server for which no node has room. The claim must repeat the scheduler's message, and the
-// server must start when it requests less.
+// TestNoNode checks a server that requests more CPU than any node has. The claim must repeat the scheduler's message.
+// When the request is reduced, the server must start.
 func TestNoNode(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestWhyPodWaits has the words of a server that cannot start")
@@ -77,8 +77,8 @@ func TestSidecar(t *testing.T) {
 	})
 }
 
-// hasMore reports whether a container or volume was added to the pod, which always has one container and the token's
-// volume.
+// hasMore reports whether an admission policy has added a container or volume. Without this, the pod has one
+// container, and one volume for its ServiceAccount token.
 func hasMore(p *corev1.Pod) bool { return len(p.Spec.Containers)+len(p.Spec.Volumes) > 2 }
 
 // changePods patches the pods of a namespace with CEL expressions when they are created, as a service mesh or a

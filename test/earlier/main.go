@@ -25,8 +25,8 @@ func main() {
 	fmt.Println(dir)
 }
 
-// run builds the release in a directory of the cache. Tools and images that are already built are shared with the
-// repository.
+// run extracts the previous commit into the cache and builds the release there. It reuses tools and images that the
+// repository has already built.
 func run(ctx context.Context, args []string) (string, error) {
 	if len(args) != 1 {
 		return "", errors.New("say by which version it is released: go run ./test/earlier v0.0.9")
@@ -63,7 +63,8 @@ func run(ctx context.Context, args []string) (string, error) {
 
 var heading = regexp.MustCompile(`(?m)^## v.*$`)
 
-// nameChanges sets the version of the changelog's first section, which contains the unreleased changes.
+// nameChanges replaces the heading of the changelog's first section, which contains the unreleased changes, with the
+// version.
 func nameChanges(file, version string) error {
 	raw, err := os.ReadFile(file) //nolint:gosec // A file of the repository at the previous commit.
 	if err != nil {

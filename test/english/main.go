@@ -81,8 +81,8 @@ func count(found []finding) map[key]int {
 	return out
 }
 
-// lower lowers the limits to the current numbers of findings. If an area and rule have no limit, no findings are
-// allowed.
+// lower returns limits that are lowered to the current numbers of findings. A limit of 0 is omitted, because it is
+// the default.
 func lower(limits, counts map[key]int) map[key]int {
 	out := map[key]int{}
 	for k, most := range limits {
@@ -149,7 +149,7 @@ func writeLimits(path string, limits map[key]int) error {
 	return os.WriteFile(path, b.Bytes(), 0o644) //nolint:gosec // A file of the repository.
 }
 
-// A finding is a finding of Vale in a text.
+// A finding is a violation of a language rule that Vale has found.
 type finding struct {
 	area, rule, place, message string
 }

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A text is a text with its area and its location.
+// A text is a passage in a file that is checked, such as a comment or an API description.
 type text struct {
 	area, file string
 	line       int
@@ -57,14 +57,14 @@ func collect(root string) ([]text, error) {
 	return out, err
 }
 
-// isLeftOut reports whether a directory contains no text that must be checked, such as a directory with caches,
-// results or generated texts.
+// isLeftOut reports whether a directory is not checked, because it contains caches, test data or generated pages.
 func isLeftOut(path, name string) bool {
 	return path != "." && strings.HasPrefix(name, ".") || name == "dist" || name == "testdata" ||
 		path == "docs/matrix" || path == "docs/reference"
 }
 
-// textsOf returns the texts of a file.
+// textsOf returns the texts of a file: a page, the descriptions in a CRD or XRD, or the comments and messages in Go
+// code.
 func textsOf(path string) ([]text, error) {
 	switch {
 	case strings.HasSuffix(path, ".md"):
@@ -85,7 +85,8 @@ func isProduct(path string) bool {
 		!strings.Contains(path, "/internal/test/") && !strings.HasPrefix(filepath.Base(path), "zz_")
 }
 
-// kubernetesFields matches fields with Kubernetes types. Kubernetes provides the descriptions of these fields.
+// kubernetesFields matches fields whose types are defined by Kubernetes. Their descriptions are not written by this
+// project.
 var kubernetesFields = regexp.MustCompile(`\.(affinity|nodeAffinity|topologySpreadConstraints|tolerations|from|conditions|backupNodes)\.`)
 
 // descriptionsOf returns the descriptions of this product's fields in a CRD or XRD, each of them only once.
@@ -190,7 +191,7 @@ func helpOf(tag string) string {
 	return escape(help)
 }
 
-// joined returns the text of concatenated literals.
+// joined returns the value of a string literal, or of several literals that are concatenated with +.
 func joined(e ast.Expr) (string, bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:

@@ -136,7 +136,7 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// messageIn returns the message that users must see for an object in this state.
+// messageIn returns the message that Argo CD must show for the object.
 func (s state) messageIn(o object) string {
 	switch {
 	case s.message == "":
@@ -240,7 +240,7 @@ func TestHealthOfOthers(t *testing.T) {
 	}
 }
 
-// statusWith returns a status with these conditions, in the form in which it is read from an object.
+// statusWith returns a status with the given conditions, converted to the types of decoded JSON.
 func statusWith(t *testing.T, conditions []metav1.Condition) object {
 	t.Helper()
 	o, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&struct {

@@ -31,7 +31,8 @@ type response struct {
 	Results []struct{ Severity, Message string } `json:"results"`
 }
 
-// isFatal reports whether the function has refused the spec. Crossplane uses only the conditions of such a response.
+// isFatal reports whether the function has refused the spec with a fatal result. From a response with a fatal result,
+// Crossplane uses only the conditions.
 func (r *response) isFatal() bool {
 	for _, result := range r.Results {
 		if result.Severity == "SEVERITY_FATAL" {
@@ -52,9 +53,9 @@ func read(t *testing.T, into any, path ...string) {
 	}
 }
 
-// instance returns an object of an API whose composite resource is from an example. Crossplane has called the
-// function once, and the controller has reported any refusal. The conditions are the same as in Crossplane v2.4.0
-// (internal/controller/apiextensions/{composite,claim}/reconciler.go).
+// instance returns an instance of an API, as it is after Crossplane has called the function once with the composite
+// resource of an example. If the function has refused it, the controller has reported that. The conditions are the
+// same as in Crossplane v2.4.0 (internal/controller/apiextensions/{composite,claim}/reconciler.go).
 func instance(t *testing.T, a v1.API, example string) object {
 	t.Helper()
 	var xr object

@@ -33,7 +33,7 @@ func TestKstatus(t *testing.T) {
 	}
 }
 
-// object returns an object in this state.
+// object returns an instance of the API in the state that the test case describes.
 func (s state) object(t *testing.T, a v1.API) object {
 	t.Helper()
 	o := instance(t, a, s.example)
@@ -44,7 +44,8 @@ func (s state) object(t *testing.T, a v1.API) object {
 	return o
 }
 
-// setProgress sets the conditions Stalled and Reconciling as the function does for the other conditions.
+// setProgress computes the conditions Stalled and Reconciling from the other conditions, with the code of the
+// function.
 func setProgress(o object) {
 	conditions, _, _ := unstructured.NestedSlice(o, "status", "conditions")
 	var others []compose.Condition

@@ -14,21 +14,23 @@ const (
 	suspended   = "Suspended"
 )
 
-// A state is a state in which users see an instance.
+// A state is a test case: the state of an instance, and the status that GitOps tools must compute for it.
 type state struct {
 	name string
-	// example is the directory in examples with the response that is used. change changes the object further.
+	// example is a subdirectory of examples. The state consists of its composite resource and the function's response,
+	// and of the changes that change makes.
 	example string
 	change  func(object)
 
 	// claim and namespaced are the statuses that kstatus computes for the two APIs.
 	claim, namespaced status.Status
-	// users is the status that users expect from kstatus, if the status differs for at least one of the APIs.
+	// users is the status that a user would expect. It is set only if kstatus computes a different status for at least
+	// one API.
 	users status.Status
 
 	health string
-	// message is the source of the health's message: the name of a condition, or "" for the status. A text that contains
-	// a space is the message itself.
+	// message says which message Argo CD must show. It is the message itself if it contains a space. Otherwise it is the
+	// type of the condition with the message. If it is empty, the message is in the status.
 	message string
 }
 

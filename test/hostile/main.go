@@ -1,5 +1,6 @@
-// Package main plays the tricks of hostile MySQL servers, each on its own port. If a trick is named, only that trick
-// is played, on MySQL's port. For each connection, the program prints the trick and the password that it has learned.
+// Package main runs malicious MySQL servers, which attack their clients in different ways (tricks). It runs a server
+// for each trick, on different ports. If a trick is given as an argument, it runs only this server, on MySQL's port.
+// For each connection, the program prints the trick and the password that it has learned.
 package main
 
 import (
@@ -12,9 +13,9 @@ import (
 )
 
 const (
-	// firstPort is the port of the first trick. The others use the next ports.
+	// firstPort is the port of the first server. The other servers use the following ports.
 	firstPort = 13306
-	// serverPort is the port that is used if only one trick is played.
+	// serverPort is the port of the server if the argument selects a trick.
 	serverPort = 3306
 )
 

@@ -28,7 +28,7 @@ type container struct {
 	done   chan struct{}
 }
 
-// A setup describes how a container is started.
+// A setup contains the image and the settings of a container.
 type setup struct {
 	image string
 	env   []string

@@ -41,8 +41,8 @@ func (cmd *loadCmd) run(ctx context.Context, c state.Cluster) error {
 	return registry.Load(ctx, c.Images(), fmt.Sprintf("127.0.0.1:%d", process.Registry), names...)
 }
 
-// makeCmd builds the images that take long before there is a cluster. It downloads packages while other programs are
-// being compiled.
+// makeCmd builds images that take long, before a cluster is booted. While it downloads packages, Kubernetes can be
+// compiled in another process.
 type makeCmd struct {
 	Servers []string `arg:"" enum:"mysql,mariadb,mongo,s3" help:"Whose: mysql, mariadb, mongo, s3."`
 }

@@ -29,7 +29,8 @@ func (cmd *productCmd) run(ctx context.Context, c state.Cluster) error {
 	}
 	b := client.ImageBuilder(c, p)
 	b.Architectures = cmd.Arch
-	// The name is different from that of a cluster's image, which has only one architecture.
+	// The image must not replace the image of a cluster, which has only one architecture. It therefore has a different
+	// name.
 	index, err := b.Dockerfile(ctx, "release.invalid/crossplane-mysql", cmd.Version)
 	if err != nil {
 		return err

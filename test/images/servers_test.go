@@ -18,7 +18,7 @@ import (
 //nolint:gosmopolitan // Passwords come in every script.
 const odd = `q'u"o\te $HOME ` + "`id`" + ` %_; -- #ü漢\n`
 
-// quick skips a slow step that these tests do not need.
+// quick makes the first start faster. It skips the import of the time zones, which most tests do not need.
 var quick = []string{"MYSQL_INITDB_SKIP_TZINFO=1"}
 
 // ask runs SQL as an account over TCP, and returns only the values.
@@ -311,7 +311,8 @@ func TestQuoteInPassword(t *testing.T) {
 	if err != nil || out != "localhost" {
 		t.Errorf("Root without a password sees %q, %v", out, err)
 	}
-	// The slowest step is before the creation of the accounts.
+	// The import of the time zones is the slowest step of the initialization. It precedes the creation of the accounts,
+	// so it must be complete.
 	out, err = second.inside(nil, "mysql", "--no-defaults", "--user=root", "--socket=/run/mysqld/mysqld.sock", "-BNe",
 		"SELECT COUNT(*) > 100 FROM mysql.time_zone_name")
 	if err != nil || out != "1" {

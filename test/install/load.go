@@ -137,9 +137,9 @@ const (
 // smallServers is a patch of the test cluster's Platform, with small default resources for claims that set none.
 const smallServers = `{"spec":{"defaultResources":{"requests":{"cpu":"1m","memory":"1Mi"},"limits":{"memory":"1Gi"}}}}`
 
-// manifests applies everything that is installed with kubectl: the CRDs, the permissions, the controller and the
-// Platform. The digest of the image is an annotation of the controller's pod, so that the pod is replaced when the
-// tag refers to a different image.
+// manifests applies the manifests in controller/deploy: the CRDs, the controller with its permissions, and the
+// Platform. It annotates the controller's pod with the digest of the image, so that a new image with the same tag
+// replaces the pod.
 func (l *loader) manifests(ctx context.Context) error {
 	for _, part := range []string{"records", "controller", "platform"} {
 		if part == "platform" {

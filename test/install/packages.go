@@ -138,9 +138,9 @@ func (l *loader) look(ctx context.Context, p pkg) (packageState, error) {
 	return s, json.Unmarshal([]byte(out), &s)
 }
 
-// has reports whether the package with this digest is installed and healthy. The name of a revision is derived from
-// the package's name, its digest and its generation (packageRevisionID in
-// internal/controller/pkg/manager/reconciler.go of Crossplane).
+// has reports whether the package with the given digest is installed and healthy. Crossplane derives the name of a
+// revision from the package's name, its digest and its generation (packageRevisionID in Crossplane's
+// internal/controller/pkg/manager/reconciler.go).
 func (s packageState) has(name, digest string) bool {
 	sum := sha256.Sum256([]byte(digest + "|" + strconv.FormatInt(s.Metadata.Generation, 10)))
 	if s.Status.CurrentRevision != name+"-"+hex.EncodeToString(sum[:])[:12] {

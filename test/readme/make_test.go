@@ -86,7 +86,7 @@ func TestMake(t *testing.T) {
 	}
 }
 
-// noted returns the calls that a command causes.
+// noted runs a make command and returns the calls of the fake programs.
 func noted(t *testing.T, command string) []call {
 	t.Helper()
 	self, err := os.Executable()
@@ -132,7 +132,7 @@ func enter(t *testing.T, dir string, env []string, name string, args ...string) 
 	return string(out)
 }
 
-// check checks that the arguments of the call exist.
+// check returns an error if the call refers to a directory, package, test or benchmark that does not exist.
 func (c call) check() error {
 	if c.Program == "kubectl" {
 		_, err := os.Stat(filepath.Join(c.Dir, c.value("-k")))
@@ -164,7 +164,7 @@ func (c call) value(flag string) string {
 	return ""
 }
 
-// packages returns the package arguments of the call.
+// packages returns the arguments of the call that are Go packages.
 func (c call) packages() []string {
 	return slices.DeleteFunc(slices.Clone(c.Args), func(a string) bool { return a != "." && !strings.HasPrefix(a, "./") })
 }
@@ -203,8 +203,8 @@ func (c call) tests() error {
 // function matches a function declaration.
 var function = regexp.MustCompile(`(?m)^func (\w+)\(`)
 
-// functions returns the functions in a package's files with this suffix. If the package ends with "...", it also
-// returns the functions in the packages below it.
+// functions returns the names of all functions in a package's files. kind is the required suffix of a file name. If
+// the package ends with "...", it includes the packages below.
 func functions(pkg, kind string) ([]string, error) {
 	dir, below := strings.CutSuffix(pkg, "...")
 	root := os.DirFS(dir)

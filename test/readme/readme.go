@@ -55,12 +55,12 @@ func Commands(text string) []string {
 	return unique(slices.Concat(append(parts, mentioned(text[offset:]))...))
 }
 
-// Typed returns the commands that begin with these words.
+// Typed returns the commands in a text that begin with words.
 func Typed(text, words string) []string {
 	return slices.DeleteFunc(Commands(text), func(c string) bool { return !strings.HasPrefix(c+" ", words+" ") })
 }
 
-// mentioned returns the commands in sentences. They may contain line breaks.
+// mentioned returns the commands in inline code. It replaces line breaks with spaces.
 func mentioned(text string) []string {
 	found := inline.FindAllStringSubmatch(text, -1)
 	all := make([]string, len(found))

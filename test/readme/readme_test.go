@@ -41,11 +41,11 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// A typist is a file that runs a command, with words that the file must contain. The words are the command itself, or
-// the name of a test that reads its commands from README.md.
+// A typist is the proof that a documented command is tested. file must contain words, which are the command itself,
+// or the name of a test that reads its commands from the page.
 type typist struct{ file, words string }
 
-// Tests that read their commands from README.md, and files that run other commands.
+// Proofs for commands that tests read from README.md, or that other files run.
 var (
 	byStandIns = typist{"test/readme/make_test.go", "func TestMake("}
 	byShow     = typist{"test/render/typed.go", "func shown("}
@@ -55,10 +55,10 @@ var (
 	byCluster  = typist{"test/e2e/framework/own.go", `"cluster-up", "cluster-load"`}
 )
 
-// onCluster is for a command that the tests on a cluster run unchanged.
+// onCluster returns the proof for a command that an e2e test runs unchanged.
 func onCluster(command string) typist { return typist{"test/e2e/readme_test.go", `"` + command + `"`} }
 
-// inRecords is for a command about BackupRecords that a test runs with other names.
+// inRecords returns the proof for a command about BackupRecords. A test runs it with different object names.
 func inRecords(words string) typist { return typist{"test/e2e/records_test.go", words} }
 
 func inNewCluster(words string) typist { return typist{"test/e2e/new_cluster_test.go", words} }
@@ -69,7 +69,7 @@ var byChart = typist{"test/e2e/chart_test.go", "func TestChart("}
 // byUpgrade is the test of an upgrade, which applies the files of a release.
 var byUpgrade = typist{"test/e2e/upgrade_test.go", "func (r *release) install("}
 
-// byKind is for a command that boots a cluster with kind.
+// byKind returns the proof for a command that creates a cluster with kind.
 func byKind(words string) typist { return typist{"test/kind/up", words} }
 
 // Tests that read their commands and manifests from the pages of docs/get-started.
@@ -78,13 +78,13 @@ var (
 	byFirstHour  = typist{"test/e2e/getstarted_test.go", "func TestFirstHour("}
 )
 
-// inDemo is for a command that the demo runs with other names.
+// inDemo returns the proof for a command that the demo runs with different object names.
 func inDemo(words string) typist { return typist{"test/demo/store.go", words} }
 
 // byProviderSQL is the test that uses provider-sql.
 var byProviderSQL = typist{"test/e2e/providersql_test.go", "func appliesProviderSQL("}
 
-// byToken is for a command about the namespace opt-in.
+// byToken returns the proof for a command about the namespace opt-in.
 func byToken(words string) typist { return typist{"test/e2e/token_test.go", words} }
 
 // typists lists which file runs each command. TestMake also runs every make command with fake programs. Commands that
@@ -302,7 +302,7 @@ var typedOnCluster = []string{
 	"kubectl apply --server-side --force-conflicts -f package/install.yaml",
 }
 
-// Go code wraps long lines within a text or between two arguments.
+// Go code breaks a long line in two ways: it splits a string literal, or it continues after an argument.
 var (
 	wrappedText      = regexp.MustCompile(`"\s*\+\n\s*"`)
 	wrappedArguments = regexp.MustCompile(`,\n\s*`)
@@ -358,8 +358,8 @@ func file(t *testing.T, path string) string {
 // namedTest matches the name of a test on a page, optionally with a subtest.
 var namedTest = regexp.MustCompile("`(Test[A-Z]\\w*)(?:/(\\w+))?`")
 
-// elsewhere matches the reason why a short run skips a test, and word matches the name of a test in it. repeating
-// matches a test that is skipped completely.
+// elsewhere matches a call that skips a slow test, and the reason. A reason names the tests that cover the same
+// behavior, which word matches. repeating matches a test that is skipped as a whole.
 var (
 	elsewhere = regexp.MustCompile(`(?:Repeats\(t, |OnEach\(t, map.*|\t(?:by|fault)\w+: +)".*`)
 	word      = regexp.MustCompile(`\bTest[A-Z]\w*`)
@@ -367,7 +367,8 @@ var (
 		`\nfunc (Test\w+)\(t \*testing\.T\) {[^\n]*\n(?:\tt\.Parallel\(\)\n)?\tframework\.Repeats`)
 )
 
-// TestNamedTestsExist checks that every test exists that a page or the reason for skipping a test mentions.
+// TestNamedTestsExist checks that a test exists if a page mentions it, or if it is the reason for skipping another
+// test.
 func TestNamedTestsExist(t *testing.T) {
 	var code strings.Builder
 	for _, dir := range []string{"apis", "controller", "fn", "package", "test"} {

@@ -27,7 +27,7 @@ type set map[string]bool
 
 func (s set) sorted() []string { return slices.Sorted(maps.Keys(s)) }
 
-// A constant is a constant as a package declares it.
+// A constant is a string constant in a Go package.
 type constant struct {
 	name, typ, value string
 	// group is the comment above the block of constants that contains it.
@@ -105,8 +105,8 @@ func parsed(t *testing.T, dir string) []*ast.File {
 	return out
 }
 
-// A row is a row of a table. It contains the code spans in each cell, by the header of the column, and the headings
-// above the table.
+// A row is a row of a table on a page. cells maps the header of each column to the code spans in the row's cell.
+// chapter and section are the headings above the table.
 type row struct {
 	chapter, section string
 	cells            map[string][]string
@@ -151,7 +151,7 @@ func cellsOf(line string) []string {
 	return cells
 }
 
-// reasonsOf finds the condition in the comment of a block of reasons.
+// reasonsOf matches the comment above the constants for a condition's reasons, and finds the name of the condition.
 var reasonsOf = regexp.MustCompile(`^Reasons of (Condition\w+)`)
 
 // TestConditionsAreDocumented checks that the page lists exactly the condition types, reasons, event reasons and
@@ -177,7 +177,7 @@ func TestConditionsAreDocumented(t *testing.T) {
 	}
 }
 
-// A states contains all values that can occur in the status and the events of an object.
+// A states contains the condition types, reasons, event reasons and deletion phases of the API.
 type states struct {
 	types, reasons, events, phases set
 	// pairs contains pairs of a condition and a reason.
@@ -223,8 +223,9 @@ func declaredStates(t *testing.T) states {
 	return out
 }
 
-// documentedStates returns the states in the tables of a page. Crossplane's events about the function have the
-// reasons of conditions. A declared reason in their table is therefore not treated as an event.
+// documentedStates returns the states in the tables of a page. The page also has a table of the events that
+// Crossplane sends for the function. The reason of such an event is the reason of a condition, so it is not an event
+// reason of the API.
 func documentedStates(page string, declared states) states {
 	out := newStates()
 	for _, r := range rows(page) {
@@ -290,7 +291,8 @@ func functionEvents(t *testing.T) []string {
 	return out
 }
 
-// placeholder is the suffix of a documented key if its constant is only a prefix.
+// placeholder is appended to a constant that is only a prefix of a key, because the documentation has a placeholder
+// in this place.
 const placeholder = "RECORD"
 
 // TestLabelsAreDocumented checks that the page lists exactly the labels, annotations and finalizers in the Go

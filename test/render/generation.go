@@ -19,7 +19,7 @@ import (
 // A generation is a version of the Crossplane CLI.
 type generation struct {
 	name string
-	// tool is the path of the CLI, and words are the arguments before the XR.
+	// tool is the path of the CLI. words are the subcommands, and precede all other arguments.
 	tool  string
 	words []string
 	// required is the name of the flag for required resources.
@@ -33,9 +33,8 @@ type generation struct {
 	only []string
 }
 
-// forV116 lists the examples that v1.16 renders in `make test`. There is one for each feature that v1.16 passes to or
-// from the function differently. These are required resources by name and by labels, observed resources, and a fatal
-// result.
+// forV116 lists the examples that v1.16 renders in `make test`. They cover the features that v1.16 handles in its own
+// way: required resources by name and by labels, observed resources, and a fatal result.
 var forV116 = []string{"restore-before", "running", "name-taken"}
 
 // generations returns the supported versions of the CLI. If all is set, v1.16 renders all examples instead of only

@@ -21,8 +21,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// compare compares the output of a command with the example's golden file. The golden file is the function's
-// response, which contains more than a CLI prints.
+// compare compares the output of a CLI with the example's golden file, which contains the function's complete
+// response. A CLI prints only a part of it.
 func (g generation) compare(example string, cmd *exec.Cmd) error {
 	output, err := printed(cmd)
 	if err != nil {
@@ -68,7 +68,8 @@ func returned(golden *fnv1.RunFunctionResponse) map[string]any {
 	return all
 }
 
-// parse reads the same values from the output of a CLI.
+// parse reads the XR, its conditions and the composed resources, or the message of a fatal result, from the output of
+// a CLI. The result can be compared with the result of the function returned.
 func parse(output string) (map[string]any, error) {
 	if text, ok := strings.CutPrefix(output, "exit code 1\n"); ok {
 		parts := strings.SplitAfterN(text, " returned a fatal result: ", 2)

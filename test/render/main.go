@@ -61,7 +61,7 @@ func render(ctx context.Context, tools, names []string, show bool) error {
 	return errors.Join(err, ctx.Err())
 }
 
-// A run is one run of this program.
+// A run contains the settings of this program and counts the results.
 type run struct {
 	pages       string
 	generations []generation

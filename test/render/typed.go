@@ -13,7 +13,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/readme"
 )
 
-// A typed command is a command from docs/how-to/render-offline.md. It calls the CLI as "crossplane".
+// A typed is a command from docs/how-to/render-offline.md that renders an example.
 type typed struct {
 	command string
 	example string
@@ -23,7 +23,8 @@ type typed struct {
 // exampleOf matches the example in a command of make show or of a CLI.
 var exampleOf = regexp.MustCompile(`EXAMPLE=([a-z-]+)|examples/([a-z-]+)/xr\.yaml`)
 
-// shown returns the commands on the page that start the function themselves.
+// shown returns the `make show` commands on the page. They start the function themselves, so no function needs to be
+// running.
 func shown(text string) ([]typed, error) {
 	return commands(text, "make show", generation{name: "make show", v2: true})
 }
@@ -41,7 +42,7 @@ func rendered(text string, runs []generation) ([]typed, error) {
 	return all, nil
 }
 
-// commands returns the commands that begin with these words and name an example.
+// commands returns the commands on the page that begin with words and name an example.
 func commands(text, words string, g generation) ([]typed, error) {
 	var all []typed
 	for _, c := range readme.Typed(text, words) {

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// startTimeout limits the start of the server, and longest limits the whole run.
+	// startTimeout is the timeout for the start of the server. longest is the timeout for the whole run.
 	startTimeout = time.Minute
 	longest      = 40 * time.Minute
 	// grpcOffset is the difference between the gRPC port of a component and its HTTP port.

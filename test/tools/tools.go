@@ -165,7 +165,7 @@ func (t tool) folder(name string) string {
 
 func known() []string { return slices.Sorted(maps.Keys(tools)) }
 
-// A pin contains everything on which the result of a build depends.
+// A pin contains all inputs to the build of a tool. If none of them has changed, the cached binary is used.
 type pin struct {
 	goMod, goSum string
 	sources      string // The source code of the program, if it is not published.

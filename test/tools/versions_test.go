@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// sharing returns the modules that require the same version of each shared library as the root module, so that Go
-// compiles these libraries only once. The values are prefixes of libraries of which a module needs a different
+// sharing lists the modules that must require the same versions of libraries as the root module, so that Go compiles
+// each library only once. The values are exceptions: prefixes of libraries of which the module needs a different
 // version.
 func sharing() map[string][]string {
 	return map[string][]string{

@@ -9,8 +9,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
-// Check installs missing packages, and returns an error that lists everything else that prevents a cluster on this
-// machine. It runs before anything is started.
+// Check verifies that this machine can run a cluster, before a cluster is booted. It installs missing packages. All
+// other problems are listed in the error.
 func Check(ctx context.Context, c state.Cluster, p *Progress, ports ...int) error {
 	facts, err := machine.Look(c.Dir(), ports...)
 	if err != nil {

@@ -11,13 +11,13 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
-// Flags identify the cluster.
+// Flags are the command line flags that select a cluster.
 type Flags struct {
 	Root string `help:"The repository's folder (default: looked for from here upwards)." placeholder:"DIR" type:"existingdir"`
 	Name string `default:"dev" env:"CLUSTER" help:"Name of the cluster; several may run beside each other."`
 }
 
-// Cluster returns the cluster, whether it is running or not.
+// Cluster returns the cluster that the flags select. The cluster does not have to be running.
 func (f Flags) Cluster() (state.Cluster, error) {
 	if os.Geteuid() != 0 {
 		return state.Cluster{}, errors.New(machine.NotRoot)

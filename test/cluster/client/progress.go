@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// A Progress prints each step with the seconds since the start.
+// A Progress prints messages, each with the number of seconds since the Progress was created.
 type Progress struct {
 	out   io.Writer
 	start time.Time
 }
 
-// NewProgress returns a Progress whose time starts now.
+// NewProgress returns a Progress that prints to standard error.
 func NewProgress() *Progress { return &Progress{out: os.Stderr, start: time.Now()} }
 
-// Write prints the output of a build unchanged.
+// Write prints the output of a program, such as a build, without adding the time.
 func (p *Progress) Write(b []byte) (int, error) { return p.out.Write(b) }
 
 // Sayf prints a line. It ignores errors, because the work must continue if a line cannot be printed.

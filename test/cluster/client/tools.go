@@ -13,7 +13,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
-// BuildTools builds tools and returns their paths by their names.
+// BuildTools builds the named tools of test/tools. It returns a map from the name of each tool to the path of its
+// binary.
 func BuildTools(ctx context.Context, root string, log io.Writer, names ...string) (map[string]string, error) {
 	if len(names) == 0 {
 		return map[string]string{}, nil
@@ -36,7 +37,7 @@ func BuildTools(ctx context.Context, root string, log io.Writer, names ...string
 	return tools, nil
 }
 
-// ImageBuilder returns a builder of the images that all clusters of the repository share.
+// ImageBuilder returns a Builder that writes images to the OCI layout that all clusters of the repository share.
 func ImageBuilder(c state.Cluster, log io.Writer) *image.Builder {
 	return &image.Builder{Root: c.Root, Layout: c.Images(), Work: filepath.Join(c.Root, ".cache", "images-work"), Log: log}
 }

@@ -65,7 +65,7 @@ func (s *store) writeLayer(l v1.Layer) error {
 		return err
 	}
 	if ours, ok := l.(*blob); ok {
-		// The file is already on the same file system.
+		// The layer is already stored in a file on this file system, so renaming the file is sufficient.
 		return ours.moveTo(s.blob(h))
 	}
 	r, err := l.Compressed()

@@ -18,7 +18,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/registry"
 )
 
-// The configuration of buildah, which is used instead of this machine's configuration.
+// Configuration files for buildah. They replace the files in this machine's /etc/containers.
 const (
 	registriesConf = `unqualified-search-registries = ["docker.io"]
 short-name-mode = "permissive"
@@ -35,7 +35,8 @@ insecure = true
 	storageConf = "[storage]\ndriver = \"vfs\"\n"
 )
 
-// A buildahRun builds an image from the base images in the layout. It downloads only Go modules.
+// A buildahRun builds an image from a Dockerfile. The base images are in the Builder's OCI layout, so that only Go
+// modules are downloaded.
 type buildahRun struct {
 	*Builder
 
@@ -64,8 +65,8 @@ func (b *Builder) buildah(ctx context.Context, dir, version string) (map[string]
 	return r.images(ctx, version)
 }
 
-// serve serves the layout as a registry on a free port. Unlike an import, a pull selects the image with the right
-// architecture.
+// serve starts a registry with the images of the OCI layout on a free port. buildah pulls the base images from it,
+// because a pull selects the image for the required architecture, but an import does not.
 func (r *buildahRun) serve(ctx context.Context) (address string, stop func(), err error) {
 	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {

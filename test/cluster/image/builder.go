@@ -1,5 +1,6 @@
-// Package image builds images in an OCI layout, without a container engine or a registry. It builds the images that a
-// test cluster itself needs, images from the recipes of callers, and the image of a Dockerfile.
+// Package image builds container images and stores them in an OCI layout, without a container engine or a registry.
+// It builds the images that a test cluster itself needs, images that callers describe with a Recipe, and the image of
+// the repository's Dockerfile.
 package image
 
 import (
@@ -22,15 +23,16 @@ import (
 // DockerHub is the prefix of full image names that is usually omitted.
 const DockerHub = "docker.io/library/"
 
-// format must be changed if the same inputs result in different images, so that existing images are rebuilt.
+// format is part of the key of each image. It must be changed whenever this package would build a different image
+// from the same inputs, so that existing images are rebuilt.
 const format = "3"
 
 // A Builder builds images in an OCI layout.
 type Builder struct {
 	// Root is the root directory of the repository.
 	Root string
-	// Layout is the directory of the images. The annotation org.opencontainers.image.ref.name of an image is its
-	// public name.
+	// Layout is the directory of the OCI layout. Each image in it has its name in a public registry as the annotation
+	// org.opencontainers.image.ref.name.
 	Layout string
 	// Work is a directory for temporary files and caches of the build. It must be on the same file system as Layout.
 	Work string
@@ -45,7 +47,8 @@ type Builder struct {
 // Packages returns the Debian packages that must be installed.
 func Packages() []string { return []string{"mmdebstrap", "buildah"} }
 
-// A Recipe describes an image that is determined by its inputs.
+// A Recipe describes how to build an image. The image is rebuilt only if Inputs change, so they must include
+// everything that affects the image.
 type Recipe struct {
 	Names  []string
 	Inputs []string
@@ -136,7 +139,8 @@ func (b *Builder) ensureOne(ctx context.Context, s *store, r Recipe) error {
 	return nil
 }
 
-// open waits until no other run uses the images, and removes the temporary files of earlier runs.
+// open opens the store of the images. It waits until no other process has the store open, and removes the temporary
+// files of earlier runs.
 func (b *Builder) open(ctx context.Context) (*store, error) {
 	if err := os.MkdirAll(b.Work, 0o700); err != nil {
 		return nil, err

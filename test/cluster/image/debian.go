@@ -11,12 +11,12 @@ import (
 	"strings"
 )
 
-// archiveKeyring is part of every Debian system. Its keys sign all suites.
+// archiveKeyring contains the keys with which Debian signs its package archive. Every Debian system has this file.
 const archiveKeyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 const certificates = "/etc/ssl/certs/ca-certificates.crt"
 
-// BasePackages are the packages that a shell script expects.
+// BasePackages lists the packages that provide a shell and the usual commands of a shell script.
 var BasePackages = []string{
 	"base-files", "base-passwd", "bash", "coreutils", "dash", "findutils", "grep", "gzip", "hostname", "libc-bin", "mawk",
 	"sed", "tar",
@@ -39,8 +39,8 @@ var Unneeded = regexp.MustCompile(`^(` + strings.Join([]string{
 // notSigned matches apt's errors for an archive whose keys this machine does not have.
 var notSigned = regexp.MustCompile(`NO_PUBKEY|is not signed|couldn't be verified`)
 
-// Debian installs the packages with their dependencies below dir, from this machine's mirror. From the packages in
-// alone, it extracts only their own files, without dependencies.
+// Debian creates a Debian file tree below dir. It installs packages, with their dependencies, from this machine's
+// mirror. The packages in alone are only unpacked, without their dependencies.
 func (b *Builder) Debian(ctx context.Context, dir, suite string, packages []string, alone ...string) (root string,
 	err error) {
 	if err := needs("mmdebstrap", "unshare"); err != nil {
@@ -91,11 +91,13 @@ func keyringOption(m source) string {
 	return ""
 }
 
-// inherited matches the apt settings of this machine that are needed to reach the mirror, or that concern the clock.
+// inherited matches the apt settings that are copied from this machine. They concern the access to the mirror, such
+// as proxies and CA certificates, and the check of the date.
 var inherited = regexp.MustCompile(
 	`^Acquire::(.*Proxy.*|Check-Date|.*::(CaInfo|CAInfo|Verify-Peer|Verify-Host|AllowRedirect|Timeout)|Retries) `)
 
-// aptConf writes a file with apt settings. They accept expired mirrors, which are good enough for a test.
+// aptConf writes a file with apt settings and returns its path. The settings accept a mirror whose index has expired,
+// because an outdated mirror is sufficient for a test.
 func aptConf(ctx context.Context, dir string) (string, error) {
 	text, err := output(command(ctx, "apt-config", "dump", "Acquire"))
 	if err != nil {
@@ -127,7 +129,8 @@ func (w *Layer) Debian(root string, skip func(rel string) bool, accounts ...stri
 	w.tree(root, "", func(rel string) bool { return Unneeded.MatchString(rel) || skip(rel) })
 }
 
-// masters adds Debian's own accounts and the given ones. Each account has a group with its own name and ID.
+// masters adds /etc/passwd and /etc/group. They contain Debian's standard accounts and the given accounts. Each given
+// account has a group with the same name and ID.
 func (w *Layer) masters(root string, accounts []string) {
 	for file, line := range map[string]string{"passwd": "%[1]s:x:%[2]s:%[2]s::%[3]s:/bin/false\n",
 		"group": "%[1]s:x:%[2]s:\n"} {
@@ -149,7 +152,7 @@ func InChroot(ctx context.Context, root string, args ...string) (string, error) 
 	return output(isolated(ctx, append([]string{"chroot", root}, args...)...))
 }
 
-// needs returns an error if one of these programs is missing.
+// needs returns an error if a program is not installed.
 func needs(programs ...string) error {
 	for _, p := range programs {
 		if _, err := exec.LookPath(p); err != nil {

@@ -65,18 +65,18 @@ func (b *Builder) dockerfile(s *store, name, version string) (Recipe, error) {
 	}, nil
 }
 
-// Bases builds the base images. Dockerfile builds them, too. A caller that measures the build time can build them
-// first.
+// Bases builds the base images of the Dockerfile. Dockerfile builds them as well, but a caller can build them in
+// advance to save time later.
 func (b *Builder) Bases(ctx context.Context) error {
 	_, err := b.Ensure(ctx, b.golang, b.distroless)
 	return err
 }
 
-// bases lists the only base images that a Dockerfile can use.
+// bases lists the base images that this package can build. A Dockerfile cannot use any other base image.
 var bases = []string{DockerHub + "golang:1.26", "gcr.io/distroless/static:nonroot"}
 
-// contextSum returns a hash of the build context. The .dockerignore excludes everything except the files that it
-// lists.
+// contextSum returns a hash of the files that a build can copy. The .dockerignore excludes all files, except for the
+// names after an exclamation mark.
 func contextSum(root string) (string, error) {
 	ignore, err := os.ReadFile(filepath.Join(root, ".dockerignore"))
 	if err != nil {

@@ -24,8 +24,8 @@ import (
 // epoch returns the modification time of all files in an image, so that the same inputs result in the same digest.
 func epoch() time.Time { return time.Unix(0, 0).UTC() }
 
-// A blob is a layer that is stored in a file. It is not compressed, because unpacking takes a cluster longer than the
-// transfer.
+// A blob is a layer that is stored in a file. It is not compressed, because a cluster would need more time to
+// decompress the layer than to transfer it.
 type blob struct {
 	file string
 	size int64
@@ -70,7 +70,7 @@ func NewLayer(dir string) *Layer {
 	return w
 }
 
-// Dir adds a directory. The owner is the ID of both its user and its group.
+// Dir adds a directory. owner is used as both the user ID and the group ID.
 func (w *Layer) Dir(name string, mode int64, owner int) {
 	w.header(&tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: mode, Uid: owner, Gid: owner}, nil)
 }
@@ -186,8 +186,8 @@ func (w *Layer) entry(path, name string, d fs.DirEntry) {
 		w.err = err
 		return
 	}
-	// All files belong to root, because the accounts of this machine do not exist in the image. Directories of other
-	// accounts are added by name.
+	// All files belong to root, because the accounts of this machine do not exist in the image. A directory with another
+	// owner must be added with Dir.
 	*h = tar.Header{Typeflag: h.Typeflag, Name: name, Linkname: h.Linkname, Mode: h.Mode, Size: h.Size}
 	if d.IsDir() {
 		h.Name += "/"
@@ -238,7 +238,7 @@ func NewImage(arch string, c v1.Config, l v1.Layer) (v1.Image, error) {
 		History: v1.History{CreatedBy: "test/cluster/image", Created: v1.Time{Time: epoch()}}})
 }
 
-// parents adds the parent directories of a file, except for those in made.
+// parents adds the parent directories of a file that are not in made yet, and adds them to made.
 func (w *Layer) parents(file string, made map[string]bool) {
 	dir := filepath.Dir(file)
 	if dir == "." || made[dir] {

@@ -69,8 +69,8 @@ func parseDeb822(text string) []source {
 	return found
 }
 
-// fields returns the fields of a stanza by their names in lower case. A line that begins with a space continues the
-// previous field.
+// fields parses a stanza. It returns the value of each field by its name in lower case. A line that begins with a
+// space continues the previous field.
 func fields(stanza string) map[string]string {
 	f := map[string]string{}
 	last := ""
@@ -91,8 +91,8 @@ func fields(stanza string) map[string]string {
 	return f
 }
 
-// debian returns the first source of Debian itself. Other sources do not have both the plain name of a suite and the
-// component main.
+// debian returns the first source that is Debian's main archive. Only this archive has both the codename itself as a
+// suite, without a suffix such as -updates, and the component main.
 func debian(all []source, codename string) (source, error) {
 	for _, s := range all {
 		if slices.Contains(s.suites, codename) && slices.Contains(s.components, "main") {

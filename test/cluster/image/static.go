@@ -67,8 +67,8 @@ func program(name, bin, file string, c v1.Config) (Recipe, error) {
 
 const crossplaneModule = "github.com/crossplane/crossplane/v2"
 
-// Crossplane is the recipe of Crossplane's image. The image has the name in Crossplane's chart and the version of the
-// Go module.
+// Crossplane is the recipe of Crossplane's image. The image has the same name as in Crossplane's chart. Its tag is
+// the version of Crossplane's Go module.
 func (b *Builder) Crossplane(ctx context.Context) (Recipe, error) {
 	bin, err := b.Tool("core")
 	if err != nil {
@@ -128,8 +128,8 @@ func (w *Layer) manifests(from, target string) {
 	}
 }
 
-// CrossplaneModule returns the version and the directory of the Go module that the image is built from. Crossplane is
-// installed with the chart in that module.
+// CrossplaneModule returns the version and the directory of Crossplane's Go module. Both Crossplane's image and its
+// chart are from this module.
 func CrossplaneModule(ctx context.Context, root string) (version, dir string, err error) {
 	cmd := command(ctx, "go", "mod", "download", "-json", crossplaneModule)
 	cmd.Dir = filepath.Join(root, "test", "tools", "core")

@@ -112,7 +112,8 @@ func (s *store) find(name string) (in v1.ImageIndex, d v1.Descriptor, err error)
 	return in, all[index], nil
 }
 
-// has reports whether each name refers to a complete image with this key.
+// has reports whether there is a complete image for each name, and all of them were built from the inputs with the
+// given key.
 func (s *store) has(names []string, key string) bool {
 	i, all, err := s.index()
 	if err != nil {
@@ -182,7 +183,7 @@ func (s *store) visitIndex(in v1.ImageIndex, d v1.Descriptor, see func(v1.Descri
 	return nil
 }
 
-// put stores an image or an index under all its names. Images that had these names before lose them.
+// put stores an image or an index under all its names. An existing image with the same name is replaced.
 func (s *store) put(names []string, key string, made mutate.Appendable) error {
 	if err := s.writeAll(made); err != nil {
 		return fmt.Errorf("cannot write the image: %w", err)
@@ -224,7 +225,7 @@ func (s *store) collect() error {
 	}
 	needed := map[string]bool{}
 	for _, d := range all {
-		// The blobs of an incomplete image are removed, because the image is built again.
+		// Ignore the error for an incomplete image. Its blobs are then removed, and the image is built again.
 		_ = s.visit(i, d, func(d v1.Descriptor) error { needed[d.Digest.Hex] = true; return nil })
 	}
 	blobs := filepath.Join(s.dir, "blobs", "sha256")

@@ -69,7 +69,8 @@ func (k *control) credentials(user string) []string {
 	return []string{"--kubeconfig=" + file, "--authentication-kubeconfig=" + file, "--authorization-kubeconfig=" + file}
 }
 
-// startNode starts a node in its own namespaces, connects it to the bridge, and lets it continue.
+// startNode starts the process of a node in its own namespaces and connects it to the bridge. The process then starts
+// the programs of the node.
 func (k *control) startNode(ctx context.Context, i int) error {
 	c := k.Config
 	c.Node = i

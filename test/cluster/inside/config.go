@@ -17,8 +17,8 @@ const (
 
 // File descriptors that the first process inherits.
 const (
-	// lifelineFile is a pipe. The launcher writes one byte to start the boot, and another one when the cluster no longer
-	// depends on it. If the launcher exits before that, the cluster stops, too.
+	// lifelineFile is a pipe from the launcher. The launcher writes one byte to start the boot, and a second byte when
+	// the boot is complete. If the launcher exits before the second byte, the cluster stops.
 	lifelineFile = 3 + iota
 	// reportFile is a pipe for Reports, with one JSON object per line.
 	reportFile
@@ -68,7 +68,7 @@ const (
 // RegistryAddress is the address at which pods and nodes reach the cluster's registry.
 const RegistryAddress = controlIP + ":" + registryPort
 
-// NodeName returns the name of the node with this number. Numbers start with 1.
+// NodeName returns the name of a node. The first node has number 1.
 func NodeName(i int) string { return fmt.Sprintf("node%d", i) }
 
 func nodeIP(i int) string {
@@ -92,7 +92,7 @@ func (c Config) arguments(command string) ([]string, error) {
 	return []string{command, string(b)}, nil
 }
 
-// ParseConfig parses the configuration in the result of arguments.
+// ParseConfig parses a configuration that a parent process has passed as an argument.
 func ParseConfig(s string) (Config, error) {
 	var c Config
 	if err := json.Unmarshal([]byte(s), &c); err != nil {

@@ -78,8 +78,8 @@ func Control(c Config) error {
 
 func (k *control) stepf(format string, a ...any) { k.tell(Report{Step: fmt.Sprintf(format, a...)}) }
 
-// tell sends a report to the launcher. It ignores errors, because the lifeline shows whether the launcher is still
-// running.
+// tell sends a report to the launcher. It ignores errors, because the pipe lifelineFile already shows whether the
+// launcher is still running.
 func (k *control) tell(r Report) {
 	b, err := json.Marshal(r)
 	if err == nil {

@@ -18,8 +18,8 @@ type Launch struct {
 	Reports  *os.File
 }
 
-// Start creates the namespaces and the first process in them. That process does nothing until it receives a byte
-// through the lifeline.
+// Start creates the namespaces and the first process in them. That process waits until the caller writes a byte to
+// Launch.Lifeline.
 func Start(c Config, api, registry *net.TCPListener) (*Launch, error) {
 	lifelineR, lifelineW, err := os.Pipe()
 	if err != nil {

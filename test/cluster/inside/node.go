@@ -29,8 +29,8 @@ const (
 	containerd = "/run/containerd/containerd.sock"
 )
 
-// Limits for failures of a node's programs, which may fail for a while because the API server is busy during the
-// boot.
+// A program of a node may fail several times during the boot, because the API server is busy. These are the number of
+// restarts and the timeout.
 const (
 	nodeRetries = 5
 	startTime   = time.Minute
@@ -47,8 +47,8 @@ type node struct {
 	dir string
 }
 
-// Node runs a node until it is killed. It starts when its standard input is closed, because the node's network exists
-// from then on.
+// Node runs a node until it is killed. The parent process closes standard input when it has created the node's
+// network interface, and Node waits for that.
 func Node(c Config) error {
 	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
 		return err

@@ -12,20 +12,20 @@ import (
 	"time"
 )
 
-// restartAfter is how long the supervisor waits before it restarts a component.
+// restartAfter is the delay before a component is restarted.
 const restartAfter = time.Second
 
-// logTail is how many bytes of a component's log are shown if it exits during the boot.
+// logTail is the number of bytes of a component's log that are shown if the component exits during the boot.
 const logTail = 3000
 
-// quick is the time within which the exit of a component is treated as a failed start.
+// quick is the minimum runtime of a component. If a component exits earlier, this counts as a failed start.
 const quick = 10 * time.Second
 
-// A supervisor runs components. If a component exits too often during the boot, the boot fails. After the boot, the
-// component is always restarted, as by a service manager.
+// A supervisor runs components and restarts them when they exit. If a component exits too often during the boot, the
+// boot fails.
 type supervisor struct {
 	dir string
-	// retries is how often a component is restarted during the boot.
+	// retries is the maximum number of restarts of a component during the boot.
 	retries int
 	booted  atomic.Bool
 	failed  chan error
@@ -62,8 +62,8 @@ func (s *supervisor) once(name string, args []string) error {
 	defer log.Close()                         //nolint:errcheck // The component has written its output.
 	cmd := exec.Command(args[0], args[1:]...) //nolint:noctx // Components stop with the cluster's first process.
 	cmd.Stdout, cmd.Stderr = log, log
-	// This saves CPU time at the cost of memory. With the default of 100, an API server spends a fifth of its time on
-	// garbage collection.
+	// Run the garbage collector less often, which saves CPU time at the cost of memory. With the default of 100, an API
+	// server spends a fifth of its time on garbage collection.
 	cmd.Env = append(os.Environ(), "GOGC=300")
 	if err := cmd.Run(); err != nil {
 		return err
@@ -78,7 +78,7 @@ func (s *supervisor) fail(err error) {
 	}
 }
 
-// until calls try until it succeeds. It fails if a component exits.
+// until repeats try until it succeeds. It returns an error if the context ends or if a component exits.
 func (s *supervisor) until(ctx context.Context, subject string, try func(context.Context) error) error {
 	for {
 		err := try(ctx)

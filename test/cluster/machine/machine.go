@@ -22,8 +22,8 @@ const (
 	minMemory = 4 << 30
 )
 
-// sparedPart is the divisor for the part of a file system that the agent leaves free when it copies data, as in
-// package archive.
+// sparedPart determines how much of a file system must stay free: a tenth. The product's backups refuse to use this
+// space (sparedPart in controller/internal/archive), so the tests need it in addition.
 const sparedPart = 10
 
 // CgroupRoot is the mount point of the cgroups.
@@ -45,7 +45,7 @@ type Facts struct {
 	Ports        []int // The wanted ports that are already in use.
 }
 
-// capabilities are the required capabilities, by their numbers in linux/capability.h.
+// capabilities lists the required Linux capabilities. bit is the number of a capability in linux/capability.h.
 var capabilities = []struct {
 	bit    uint
 	name   string
@@ -104,8 +104,8 @@ func (f Facts) Problems() []string {
 
 func gib(b uint64) string { return fmt.Sprintf("%.1f GiB", float64(b)/(1<<30)) }
 
-// Look collects the facts. dir is the directory for the cluster's files, and ports are the ports on which the cluster
-// will listen.
+// Look inspects this machine. dir is the directory for the cluster's files, and ports are the ports on which the
+// cluster will listen.
 func Look(dir string, ports ...int) (Facts, error) {
 	f := Facts{UID: os.Geteuid(), DiskPath: dir}
 	var fs unix.Statfs_t

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fit returns the facts of a machine on which a cluster can run.
+// fit returns the properties of a machine that can run a cluster.
 func fit() Facts {
 	return Facts{
 		UID: 0, Capabilities: 1<<41 - 1, DiskPath: "/repo", Disk: 100 << 30, DiskTotal: 200 << 30, Memory: 16 << 30, Overlay: true,
@@ -69,7 +69,8 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// TestLook checks the facts about this machine, on which the other tests of this module run.
+// TestLook checks the results for the machine that runs the test. This machine must be able to run a cluster, because
+// other tests do so.
 func TestLook(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // It is closed immediately.
 	if err != nil {

@@ -32,8 +32,8 @@ func Handler(images, dir string) http.Handler {
 		registry.Logger(log.New(io.Discard, "", 0)))
 }
 
-// Load adds images of the layout to a registry: either the named ones or all. Each image keeps its path and its tag.
-// The host is removed from its name, because this registry serves the images of all hosts.
+// Load pushes images of an OCI layout to the registry at the address. If no names are given, it pushes all images.
+// The pushed image has the same path and tag, but no host, because this registry replaces all public registries.
 func Load(ctx context.Context, images, address string, names ...string) error {
 	index, err := layout.ImageIndexFromPath(images)
 	if err != nil {
@@ -78,7 +78,8 @@ func load(ctx context.Context, index v1.ImageIndex, d v1.Descriptor, address str
 	return remote.Write(ref, i, remote.WithContext(ctx))
 }
 
-// blobs stores files that are named by their hash. It reads them from both directories, and writes them only to own.
+// blobs stores each blob in a file that is named after its hash. It reads files from the directories base and own,
+// and writes new files to own.
 type blobs struct{ base, own string }
 
 // Stat returns the size of a blob without reading it. containerd verifies every hash itself, and the library's own

@@ -18,7 +18,8 @@ const (
 	imagesDir = "images"
 )
 
-// nameRule restricts names to those that are valid in the names of a bridge, a cgroup and a host.
+// nameRule matches valid cluster names. The name of a cluster is part of the names of a network bridge, a cgroup and
+// a host.
 var nameRule = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,18}[a-z0-9])?$`)
 
 // A Cluster identifies the files of a cluster, whether it is running or not.
@@ -57,7 +58,8 @@ func (c Cluster) Kubeconfig() string { return c.File("kubeconfig") }
 // Cgroup returns the name of the cgroup that contains all pods of the cluster. It is the same in each hierarchy.
 func (c Cluster) Cgroup() string { return fmt.Sprintf("test-cluster-%s-%08x", c.Name, c.hash()) }
 
-// firstPort is above the registered ports that are in common use, and below the kernel's ephemeral ports.
+// Range of the ports on the loopback address. It is above the registered ports that are in common use, and below the
+// kernel's ephemeral ports.
 const (
 	firstPort = 20000
 	portPairs = 5000

@@ -71,8 +71,8 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// thread is the environment variable with which this program becomes a process whose first thread has exited, while
-// another thread keeps its files open.
+// thread is an environment variable. If it is set, the test binary becomes a process whose first thread has exited,
+// while another thread keeps its files open.
 const thread = "STATE_TEST_THREAD"
 
 func init() { //nolint:gochecknoinits // Only an init function is guaranteed to run in the first thread.
@@ -130,8 +130,8 @@ func TestFirstThreadEnded(t *testing.T) {
 	}
 }
 
-// TestOtherProcess checks that a process with the process ID of the cluster's first process is not considered the
-// cluster if its start time differs.
+// TestOtherProcess checks that a process is not mistaken for the cluster's first process if only its process ID is
+// the same. A reused ID is detected by the start time.
 func TestOtherProcess(t *testing.T) {
 	c, err := New(t.TempDir(), "test")
 	if err != nil {

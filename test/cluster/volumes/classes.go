@@ -20,7 +20,7 @@ const (
 
 const annotationDefaultClass = "storageclass.kubernetes.io/is-default-class"
 
-// StorageClasses returns the StorageClasses of the provisioner with this name.
+// StorageClasses returns the StorageClasses for the named provisioner.
 func StorageClasses(name string) []*storagev1.StorageClass {
 	local := class(ClassLocal, name)
 	local.Annotations = map[string]string{annotationDefaultClass: "true"}

@@ -27,14 +27,14 @@ const (
 	largest  = int64(1) << 40
 )
 
-// A verdict is what this node must do about a PVC.
+// A verdict is the action that this node must take for a PVC.
 type verdict string
 
 const (
 	// leave means that this node must do nothing, at least for now.
 	leave verdict = "leave"
-	// take means that no scheduler chooses a node for the PVC. This node therefore writes its own name into the PVC, as
-	// the scheduler would. The API server accepts this from only one node.
+	// take means that this node must write its own name into the PVC. The scheduler does not select a node for a PVC
+	// with immediate binding, so the nodes do. The API server accepts the name of only one node.
 	take verdict = "take"
 	// provision means that this node provisions a volume for the PVC.
 	provision verdict = "provision"
@@ -61,8 +61,8 @@ func (r request) decide(name, node string) verdict {
 	if mode := r.class.VolumeBindingMode; mode != nil && *mode == storagev1.VolumeBindingWaitForFirstConsumer {
 		return leave
 	}
-	// Before kube-controller-manager has set this annotation, a change of the PVC would cause a conflict there, which it
-	// would report as ProvisioningFailed.
+	// Wait until kube-controller-manager has set the annotation. If this node changed the PVC earlier,
+	// kube-controller-manager would get a conflict and report it as ProvisioningFailed.
 	if r.claim.Annotations[annotationProvisioner] == name && firstReady(r.nodes) == node {
 		return take
 	}

@@ -18,8 +18,8 @@ import (
 // its own mount namespace.
 const insideEnv = "VOLUMES_TEST_INSIDE"
 
-// TestDisk uses real disks. The mounts that its namespace does not unmount must release their loop devices when the
-// namespace is removed.
+// TestDisk runs TestInside and TestNextInside in new mount namespaces, with real disks. Mounts that these tests leave
+// must disappear with their namespace, and their loop devices must be released.
 func TestDisk(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root mounts")

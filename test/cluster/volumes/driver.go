@@ -21,7 +21,7 @@ import (
 type store interface {
 	// provision creates a volume and mounts it. An existing volume is not created again.
 	provision(ctx context.Context, name string, size int64) (made, error)
-	// grow enlarges a volume to at least this size while it is in use.
+	// grow enlarges a volume to at least the given size in bytes. The volume can be in use.
 	grow(ctx context.Context, name string, size int64) error
 	// remove deletes the data of a volume and its mount point. It fails while a pod uses the volume.
 	remove(name string) error
@@ -32,7 +32,7 @@ type store interface {
 // made is a provisioned volume.
 type made struct {
 	path string
-	// plain is the reason why the volume is a plain directory, or "" for a disk.
+	// plain is the reason why the volume is a plain directory. It is empty if the volume is a file system of its own.
 	plain string
 }
 
@@ -95,7 +95,8 @@ func (d *driver) ShouldDelete(_ context.Context, pv *corev1.PersistentVolume) bo
 	return onNode(pv, d.node)
 }
 
-// Delete deletes the data of the volume. The library decides when to call it, and deletes the object.
+// Delete deletes the data of the volume. The provisioner library calls it when the reclaim policy requires that, and
+// then deletes the PersistentVolume.
 func (d *driver) Delete(_ context.Context, pv *corev1.PersistentVolume) error {
 	if err := d.store.remove(pv.Name); err != nil {
 		return fmt.Errorf("cannot delete the volume on node %s: %w", d.node, err)
@@ -105,7 +106,7 @@ func (d *driver) Delete(_ context.Context, pv *corev1.PersistentVolume) error {
 
 func (d *driver) decide(claim *corev1.PersistentVolumeClaim) verdict {
 	r := request{claim: claim}
-	// A lister returns an error only if the object does not exist.
+	// Ignore the errors. A lister returns an error only if the object does not exist.
 	r.class, _ = d.classes.Get(util.GetPersistentVolumeClaimClass(claim))
 	r.nodes, _ = d.nodes.List(labels.Everything())
 	return r.decide(d.name, d.node)
@@ -118,7 +119,8 @@ func (d *driver) take(ctx context.Context, claim *corev1.PersistentVolumeClaim) 
 	return err
 }
 
-// watchVolumes logs problems that would otherwise go unnoticed.
+// watchVolumes logs PersistentVolumes that have lost their data, and data that remains after its PersistentVolume was
+// deleted.
 func (d *driver) watchVolumes(f informers.SharedInformerFactory) error {
 	_, err := f.Core().V1().PersistentVolumes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { d.added(o) },

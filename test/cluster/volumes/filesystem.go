@@ -11,7 +11,7 @@ import (
 type filesystem struct {
 	// name is the kernel's name of the file system. It is also the suffix of an image file.
 	name string
-	// format returns the command that formats a file of this size in bytes.
+	// format returns the command that creates the file system in an image file. size is the size of the file in bytes.
 	format func(image string, size int64) []string
 	// grow returns the command that enlarges a mounted file system to the size of its device.
 	grow func(device, target string) []string

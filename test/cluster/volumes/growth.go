@@ -22,12 +22,13 @@ func growth(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) in
 	return max(requested(claim), capacity.Value())
 }
 
-// sizes returns the state of a PVC on which growth depends, as text.
+// sizes returns the fields of a PVC on which growth depends, as a string that can be compared.
 func sizes(c *corev1.PersistentVolumeClaim) string {
 	return fmt.Sprint(c.Status.Phase, c.Spec.Resources.Requests.Storage(), c.Status.Capacity.Storage())
 }
 
-// bound reports whether the PVC is bound to the volume. An earlier PVC of the same name is not.
+// bound reports whether the PVC is bound to the volume. It compares UIDs, because the volume may be bound to an
+// earlier PVC of the same name.
 func bound(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) bool {
 	return claim.Status.Phase == corev1.ClaimBound && claim.Spec.VolumeName == pv.Name &&
 		pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == claim.UID

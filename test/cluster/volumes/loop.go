@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A container's /dev often contains only the first loop devices. Further ones are created when they are needed.
+// A container's /dev often contains device files only for the first loop devices, so missing device files are
+// created.
 const (
 	loopControl = "/dev/loop-control"
 	loopMajor   = 7
@@ -54,7 +55,7 @@ func attachNew(f *os.File) (*os.File, error) {
 		if !errors.Is(err, unix.EBUSY) {
 			return nil, fmt.Errorf("cannot set up %s: %w", dev.Name(), err)
 		}
-		// Another process was faster.
+		// Another process has taken the device in the meantime. Try the next one.
 	}
 	return nil, errors.New("cannot get a loop device: others are always quicker")
 }

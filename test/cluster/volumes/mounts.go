@@ -42,7 +42,7 @@ func readMounts() ([]mount, error) {
 	return parseMounts(string(b)), nil
 }
 
-// at returns the topmost mount at this path.
+// at returns the topmost mount at the path target.
 func at(ms []mount, target string) (mount, bool) {
 	for _, m := range slices.Backward(ms) {
 		if m.target == target {
@@ -63,7 +63,8 @@ func below(ms []mount, dir string) []string {
 	return targets
 }
 
-// others returns the other mount points of the same file system, or of a directory in it. They belong to pods.
+// others returns the additional mount points of a volume, including mounts of directories in the volume. The kubelet
+// creates them for pods.
 func others(ms []mount, own mount) []string {
 	var targets []string
 	for _, m := range ms {

@@ -46,7 +46,7 @@ type Provisioner struct {
 }
 
 // Mount mounts the volumes of an earlier run, which may have used a different mount namespace. It must be called
-// before the kubelet starts, because the kubelet would use the empty mount point as the volume. Run calls it, too.
+// before the kubelet starts. Otherwise the kubelet would use an empty mount point as the volume. Run calls it, too.
 func (p *Provisioner) Mount() error {
 	d, err := newDisk(p.Images, p.Dir, p.log())
 	if err != nil {
@@ -55,8 +55,8 @@ func (p *Provisioner) Mount() error {
 	return d.mountAll()
 }
 
-// Unmount unmounts the volumes for an orderly shutdown after Run. The data is kept. A volume that pods use stays
-// mounted in their mount namespaces until these are removed.
+// Unmount unmounts the volumes for an orderly shutdown after Run. The data is kept. If a pod uses a volume, the
+// volume stays mounted in the pod's mount namespace.
 func (p *Provisioner) Unmount() error {
 	d, err := newDisk(p.Images, p.Dir, p.log())
 	if err != nil {
@@ -65,7 +65,8 @@ func (p *Provisioner) Unmount() error {
 	return d.unmountAll()
 }
 
-// Run provisions volumes until ctx is cancelled, and then completes what it has started. Volumes stay mounted.
+// Run provisions volumes until ctx is cancelled, and returns when all operations in progress are complete. Volumes
+// stay mounted.
 func (p *Provisioner) Run(ctx context.Context) error {
 	d, err := newDisk(p.Images, p.Dir, p.log())
 	if err != nil {

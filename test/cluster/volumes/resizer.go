@@ -119,7 +119,7 @@ func (r *resizer) resize(ctx context.Context, key string) error {
 		r.events.Eventf(claim, corev1.EventTypeWarning, reasonFailed, "resize volume %q by resizer %q failed: %v", pv.Name,
 			r.name, err)
 		now := metav1.Now()
-		// If this fails, the next retry reports the error.
+		// Ignore the error of the status update, because the expansion is retried anyway.
 		_ = r.status(ctx, claim, func(s *corev1.PersistentVolumeClaimStatus) { stuck(s, size, err, now) })
 		return err
 	}
@@ -145,8 +145,8 @@ func (r *resizer) find(key string) (*corev1.PersistentVolumeClaim, *corev1.Persi
 	return claim, pv
 }
 
-// grow enlarges the disk, and then updates the volume and the PVC. Each step only records what has already happened,
-// and can be repeated.
+// grow enlarges the disk, and then updates the size in the PersistentVolume and in the PVC. If a step fails, all
+// steps can be repeated.
 func (r *resizer) grow(ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume,
 	size int64) error {
 	if err := tooLarge(size); err != nil {

@@ -45,7 +45,8 @@ func (d *disk) choose(ctx context.Context) error {
 	return nil
 }
 
-// try reports whether a volume of this kind can be mounted. The error describes the step that failed.
+// try tests whether this machine supports a file system, by creating, mounting and growing a small volume. It returns
+// whether the volume could be mounted, and the error of the step that failed.
 func (d *disk) try(ctx context.Context, kind string) (mounted bool, err error) {
 	t := &disk{images: d.images, dir: d.dir, log: d.log, kind: kind}
 	if err := t.remove(probe); err != nil { // An earlier run may have left it.
@@ -58,8 +59,8 @@ func (d *disk) try(ctx context.Context, kind string) (mounted bool, err error) {
 	return true, t.grow(ctx, probe, 2*smallest)
 }
 
-// mountAll mounts all existing volumes, even if the API server does not know them. Likewise, a machine's disks stay
-// attached.
+// mountAll mounts all existing volumes, even if they have no PersistentVolume. On a real machine, disks stay attached
+// in the same way.
 func (d *disk) mountAll() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

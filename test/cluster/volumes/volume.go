@@ -19,7 +19,7 @@ type blueprint struct {
 	node  string
 	claim *corev1.PersistentVolumeClaim
 	class *storagev1.StorageClass
-	// plain is the reason why the volume is a plain directory, or "" for a disk.
+	// plain is the reason why the volume is a plain directory. It is empty if the volume is a file system of its own.
 	plain string
 }
 

@@ -13,7 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files") //nolint:gochecknoglobals // Flags are parsed before the tests run.
 
-// Text compares a text with a file, or writes the file if -update is set.
+// Text compares got with a golden file in the testdata directory. With the flag -update, it writes the file first.
 func Text(t *testing.T, file, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", file)
@@ -31,7 +31,7 @@ func Text(t *testing.T, file, got string) {
 	}
 }
 
-// Manifest compares an object, as YAML, with a file in the same way. It returns the YAML.
+// Manifest compares an object with the golden file NAME.yaml, like Text. It returns the object as YAML.
 func Manifest(t *testing.T, name string, object any) []byte {
 	t.Helper()
 	raw, err := yaml.Marshal(object)

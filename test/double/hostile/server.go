@@ -1,4 +1,4 @@
-// Package hostile provides hostile MySQL servers, with which clients are tested.
+// Package hostile provides malicious MySQL servers, in order to test that MySQL clients withstand them.
 package hostile
 
 import (
@@ -11,14 +11,15 @@ import (
 	"time"
 )
 
-// Limits for the duration and the traffic of a trick, which protect the machine that runs the test.
+// Limits for each connection, which protect the machine that runs the test: the duration, and the number of bytes
+// that are sent.
 const (
 	longest = time.Minute
 	most    = 256 << 20
 )
 
-// Capabilities in a greeting
-// (https://dev.mysql.com/doc/dev/mysql-server/latest/group__group__cs__capabilities__flags.html).
+// Constants of MySQL's client/server protocol. The capability flags are documented at
+// https://dev.mysql.com/doc/dev/mysql-server/latest/group__group__cs__capabilities__flags.html.
 const (
 	capabilities    = 1 | 1<<2 | 1<<9 | 1<<13 | 1<<15 | 1<<17 | 1<<19 | 1<<24
 	capabilityTLS   = 1 << 11
@@ -33,7 +34,7 @@ const (
 	greetingVersion = 10
 )
 
-// A Server plays one trick on each client.
+// A Server is a malicious MySQL server. It attacks each client in the same way, which the Trick defines.
 type Server struct {
 	Trick Trick
 	// Learned is called with each password that a client sends. It may be nil.
@@ -59,7 +60,7 @@ func (s Server) Play(c net.Conn) {
 	_, _ = io.Copy(io.Discard, &io.LimitedReader{R: c, N: 1 << 20}) // Wait until the client has received everything.
 }
 
-// A client is a connection to the client on which a trick is played.
+// A client is the server's connection to a client that is attacked.
 type client struct {
 	net.Conn
 
@@ -88,7 +89,7 @@ func (c *client) learn(password []byte) string {
 	return out
 }
 
-// sendPacket sends a packet with this payload.
+// sendPacket sends a packet that contains the payload.
 func (c *client) sendPacket(payload ...byte) error {
 	_, err := c.Write(c.packet(payload))
 	return err
@@ -114,10 +115,12 @@ func (c *client) receivePacket() ([]byte, error) {
 	return payload, err
 }
 
-// scramble is the random data in each greeting.
+// scramble is the challenge in each greeting, with which a client hashes its password. A real server sends random
+// data.
 var scramble = []byte("abcdefghijklmnopqrst")
 
-// greeting returns the greeting of a server with a plugin and additional capabilities.
+// greeting returns the server's first packet of a connection. plugin is the authentication plugin, and extra contains
+// additional capability flags.
 func greeting(plugin string, extra uint32) []byte {
 	flags := binary.LittleEndian.AppendUint32(nil, capabilities|extra)
 	return slices.Concat([]byte{greetingVersion}, []byte("8.4.6\x00"), []byte{1, 0, 0, 0}, scramble[:8], []byte{0},
@@ -125,15 +128,15 @@ func greeting(plugin string, extra uint32) []byte {
 		[]byte{21}, make([]byte, 10), scramble[8:], []byte{0}, []byte(plugin), []byte{0})
 }
 
-// okPacket returns an OK packet with a status.
+// okPacket returns an OK packet with additional status flags.
 func okPacket(status byte) []byte { return []byte{headerOK, 0, 0, 2 | status, 0, 0, 0} }
 
-// refusal returns an error packet with a number and a text.
+// refusal returns an error packet with an error number and a message.
 func refusal(number uint16, text string) []byte {
 	return slices.Concat(binary.LittleEndian.AppendUint16([]byte{headerError}, number), []byte("#HY000"), []byte(text))
 }
 
-// admit accepts every login.
+// admit lets the client log in with any password.
 func (c *client) admit() error {
 	if err := c.sendPacket(greeting(cachingSHA2, 0)...); err != nil {
 		return err

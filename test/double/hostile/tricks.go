@@ -124,8 +124,8 @@ func (c *client) switches() error {
 	}
 }
 
-// Echo returns a trick that repeats the password. Over TLS, a client sends its password to any server with a trusted
-// certificate, because such a server may request it.
+// Echo returns a trick that requests the password and repeats it in an error message. Over TLS, a client sends its
+// password in plain text to every server whose certificate it trusts.
 func Echo(certificate tls.Certificate) Trick {
 	return Trick{"echo", func(c *client) error { return c.echo(certificate) }}
 }
@@ -151,8 +151,8 @@ func (c *client) echo(certificate tls.Certificate) error {
 	return c.sendPacket(refusal(1105, "the password is "+c.learn(password))...)
 }
 
-// Key returns a trick without TLS. The server offers its own public key, with which the client is to encrypt the
-// password (https://dev.mysql.com/doc/dev/mysql-server/latest/page_caching_sha2_authentication_exchanges.html).
+// Key returns a trick without TLS. The server sends its own public key, so that the client encrypts the password with
+// this key (https://dev.mysql.com/doc/dev/mysql-server/latest/page_caching_sha2_authentication_exchanges.html).
 func Key() Trick { return Trick{"key", func(c *client) error { return c.offerKey() }} }
 
 func (c *client) offerKey() error {
@@ -210,7 +210,7 @@ func ownCertificate() (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: private}, err
 }
 
-// many returns a column count in eight bytes.
+// many encodes a column count as an integer of eight bytes.
 func many(n uint64) []byte { return binary.LittleEndian.AppendUint64([]byte{headerEOF}, n) }
 
 // rows sends rows endlessly.

@@ -1,8 +1,9 @@
 //go:build mysqld
 
-// Package rootfs runs a real server in tests. The program mmdebstrap creates its root file system from the packages
-// base-files, mysql-server-core and mysql-client-core, or from the corresponding MariaDB packages. Nothing is
-// installed or mounted on the machine, because the programs are run by their own loader.
+// Package rootfs runs a real MySQL or MariaDB server in tests. The server is in a root file system that mmdebstrap
+// has created from Debian packages: base-files, mysql-server-core and mysql-client-core, or the corresponding
+// packages of MariaDB. Nothing is installed or mounted on the machine. Instead, each program is started with the
+// dynamic loader and the libraries of that file system.
 package rootfs
 
 import (
@@ -17,8 +18,9 @@ import (
 // Variable is the environment variable with the path of the root file system.
 const Variable = "MYSQLD_ROOTFS"
 
-// SmallServer returns options with which a server writes 300 MiB less when it starts, because tests start many
-// servers. A smaller buffer pool would not have room for pages of 64 KiB.
+// SmallServer returns options that reduce the memory and the buffers of a server. Tests start many servers, and each
+// of them writes 300 MiB less when it starts. The buffer pool cannot be smaller, because pages of 64 KiB must fit
+// into it.
 func SmallServer() []string {
 	return []string{"--performance-schema=OFF", "--innodb-log-buffer-size=1M", "--innodb-buffer-pool-size=32M"}
 }

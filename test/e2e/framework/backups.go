@@ -78,7 +78,7 @@ func (b Backups) List(ctx context.Context) ([]unstructured.Unstructured, error) 
 	return mine, nil
 }
 
-// Has reports whether a BackupRecord belongs to this claim.
+// Has reports whether a BackupRecord belongs to the server's claim.
 func (b Backups) Has(record *unstructured.Unstructured) bool {
 	origin, _, _ := unstructured.NestedStringMap(record.Object, "spec", "instance")
 	return origin["namespace"] == b.server.Namespace && origin["name"] == b.server.Name

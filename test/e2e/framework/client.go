@@ -17,7 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A Client is a client of a server. It uses only the Service, an account and its own pod.
+// A Client runs SQL statements on a server from a pod in the same namespace. Like any user, it uses only the server's
+// Service and an account.
 type Client struct{ server *Server }
 
 // Query runs a statement through the server's Service. It passes the password through standard input, so that the
@@ -94,7 +95,7 @@ func (c Client) FirstAnswer(t *testing.T, statement string) string {
 	return out
 }
 
-// SeesRows checks that the server's first response contains exactly these rows of the test's table.
+// SeesRows checks that the rows of the test's table are equal to want in the server's first response.
 func (c Client) SeesRows(t *testing.T, want string) {
 	t.Helper()
 	if got := c.FirstAnswer(t, Rows); got != want {
@@ -111,7 +112,7 @@ func (c Client) SeesVersion(t *testing.T) {
 	c.server.BecomesReady(t)
 }
 
-// TypeSession runs the SQL statements of the original operator's example session.
+// TypeSession runs the SQL statements from examples/original-claim, which create a table with two rows.
 func (c Client) TypeSession(t *testing.T) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(Repository(), "examples", "original-claim", "session.sql"))
@@ -249,8 +250,8 @@ func (c Client) options(password string) string {
 	return fmt.Sprintf("[client]\nhost=%s\nuser=%s\npassword=\"%s\"\n", c.server.Name, c.server.User, quoted)
 }
 
-// hasEndpoint returns an error if the Service has no serving endpoint. With this check, not every try needs an exec
-// into the client's pod.
+// hasEndpoint returns an error if the Service has no serving endpoint. A caller can wait for this before it runs the
+// client with an expensive exec into its pod.
 func (c Client) hasEndpoint(ctx context.Context) error {
 	l := &discoveryv1.EndpointSliceList{}
 	if err := Suite.Kube.List(ctx, l, client.InNamespace(c.server.Namespace),

@@ -14,7 +14,7 @@ import (
 const ClassComposition = "mysql"
 
 // HostPathComposition creates a copy of the packaged hostPath Composition that specifies a node, as a platform team
-// with several nodes would do. The given input is added to its own input.
+// with several nodes would do. input contains further fields for the function.
 func HostPathComposition(t *testing.T, input map[string]any) string {
 	t.Helper()
 	var nodes corev1.NodeList

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Dump collects the objects and logs that an engineer would inspect first after a failed test. They are printed after
-// all tests, so that each failure stays next to its message.
+// Dump records the state and the logs of a server after a failed test. The reports are printed after all tests, so
+// that the failures themselves are easy to read.
 func (s *Server) Dump(ctx context.Context, t *testing.T) {
 	t.Helper()
 	report := fmt.Sprintf("what there was when %s failed (%s/%s):\n%s", t.Name(), s.Namespace, s.Name, s.Look(ctx))

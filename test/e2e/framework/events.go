@@ -74,7 +74,7 @@ func documentedEventsOnly(t *testing.T, namespace string) {
 	}
 }
 
-// HasEvents waits until there is an event about the claim for each of these reasons.
+// HasEvents waits until the controller has sent an event about the claim for each of the given reasons.
 func (s *Server) HasEvents(t *testing.T, reasons ...string) {
 	t.Helper()
 	for _, reason := range reasons {

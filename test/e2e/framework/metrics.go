@@ -92,7 +92,7 @@ func (m Metrics) Ask(ctx context.Context, token string) (status int, body string
 	return response.StatusCode, string(raw), err
 }
 
-// Sum returns the sum of a metric's series whose labels contain the text label.
+// Sum returns the sum of a metric's series. It includes only the series whose labels contain the text label.
 func (m Metrics) Sum(ctx context.Context, token, name, label string) (float64, error) {
 	_, body, err := m.Ask(ctx, token)
 	if err != nil {
@@ -105,7 +105,7 @@ func (m Metrics) Sum(ctx context.Context, token, name, label string) (float64, e
 	return sum, nil
 }
 
-// SumSeries returns the sum of a metric's series for which counts returns true.
+// SumSeries returns the sum of a metric's series. It includes only the series for whose labels counts returns true.
 func SumSeries(body, name string, counts func(labels string) bool) (float64, error) {
 	sum, found := 0.0, false
 	for line := range strings.Lines(body) {

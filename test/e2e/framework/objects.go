@@ -93,7 +93,7 @@ func HasCondition(ctx context.Context, u *unstructured.Unstructured, kind string
 	return fmt.Errorf("%s %s: %s is %v: %v %v", u.GetKind(), u.GetName(), kind, c["status"], c["reason"], c["message"])
 }
 
-// FindCondition reads the object again, and returns its condition of this type.
+// FindCondition reads the current object, and returns its condition of the given type.
 func FindCondition(ctx context.Context, u *unstructured.Unstructured, kind string) (map[string]any, error) {
 	if err := Suite.Kube.Get(ctx, client.ObjectKeyFromObject(u), u); err != nil {
 		return nil, err

@@ -17,7 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// An ownCluster is a cluster that the tests have booted. It also contains the state of the machine before the boot.
+// An ownCluster is a cluster that the tests have booted. before describes the machine before the boot, so that
+// leftovers of the cluster can be detected.
 type ownCluster struct {
 	Kubeconfig string
 	namespaces []string
@@ -71,7 +72,8 @@ func (o *ownCluster) down(ctx context.Context) error {
 	return typeMake(context.WithoutCancel(ctx), "cluster-down")
 }
 
-// windUp is how long the kernel may take to release unused resources. A leaked resource still exists after this time.
+// windUp is the time for the kernel to release resources after the cluster has exited. A resource that still exists
+// after this time is leaked.
 const windUp = 2 * time.Minute
 
 // end deletes the cluster. After a successful run, it checks that nothing is left on the machine. There must be no
@@ -172,8 +174,9 @@ func SignalComponent(t *testing.T, name string, signal syscall.Signal) {
 	t.Fatalf("the cluster has no %s", name)
 }
 
-// look returns everything that a cluster could leave on the machine. Of the mounts, cgroups and loop devices, it
-// returns only those with the cluster's name, because other programs may create some at the same time.
+// look describes the resources of the machine that a cluster could leak, such as mounts and network links. It lists
+// only those mounts, cgroups and loop devices that contain the cluster's name, because other programs may create some
+// concurrently.
 func look() map[string]string {
 	cgroups, _ := filepath.Glob("/sys/fs/cgroup/*/test-cluster-" + ClusterName + "-*") // The pattern is well-formed.
 	v2, _ := filepath.Glob("/sys/fs/cgroup/test-cluster-" + ClusterName + "-*")

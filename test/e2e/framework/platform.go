@@ -17,19 +17,20 @@ func AllowReuse(t *testing.T, namespace string) {
 	Allow(t, "reusableNamespaces", namespace)
 }
 
-// AllowServiceAnnotation allows claims to set this annotation on their Service, until the test ends or calls forbid.
+// AllowServiceAnnotation allows claims to set an annotation on their Service, until the test ends or calls forbid.
 func AllowServiceAnnotation(t *testing.T, key string) (forbid func()) {
 	t.Helper()
 	return Allow(t, "allowedServiceAnnotations", key)
 }
 
-// AllowBackupStore allows claims to use this BackupStore until the test ends.
+// AllowBackupStore allows claims to use the named BackupStore until the test ends.
 func AllowBackupStore(t *testing.T, name string) {
 	t.Helper()
 	Allow(t, "allowedBackupStores", name)
 }
 
-// Allow adds an entry to a list of the Platform, until the test ends or calls forbid. All tests share one Platform.
+// Allow adds an entry to a list of the Platform, which all tests share. The entry is removed when the test ends or
+// calls forbid.
 func Allow(t *testing.T, list, entry string) (forbid func()) {
 	t.Helper()
 	changePlatform(t, list, func(entries []string) []string { return append(entries, entry) })

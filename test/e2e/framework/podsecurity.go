@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Pod Security levels. The API server enforces the level that is set in a namespace's label.
+// Levels of the Pod Security Standards, and the namespace label with the level that the API server enforces.
 const (
 	securityLabel = "pod-security.kubernetes.io/enforce"
 	privileged    = "privileged"
@@ -46,7 +46,7 @@ func Relax(t *testing.T, namespace string) {
 	enforceSecurity(t, namespace, baseline)
 }
 
-// SecurityIs returns an error if the namespace does not enforce this level.
+// SecurityIs returns an error if the namespace does not enforce the given level.
 func SecurityIs(ctx context.Context, namespace, level string) error {
 	ns := &corev1.Namespace{}
 	if err := Suite.Kube.Get(ctx, client.ObjectKey{Name: namespace}, ns); err != nil {
@@ -58,7 +58,7 @@ func SecurityIs(ctx context.Context, namespace, level string) error {
 	return nil
 }
 
-// letIn lowers the level of the namespace if the test's own pod does not satisfy the level for the server.
+// letIn lowers the level that the pod's namespace enforces, if the API server would otherwise refuse the pod.
 func letIn(t *testing.T, p *corev1.Pod) {
 	t.Helper()
 	ns := &corev1.Namespace{}

@@ -15,7 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A Server is a claim with its server, and a client pod in the same namespace.
+// A Server is a claim and its MySQL server. The namespace also contains a pod from which the tests connect to the
+// server.
 type Server struct {
 	// Namespace and Name are the namespace and the name of the claim. Database is the name of its database.
 	Namespace, Name, Database string
@@ -31,8 +32,8 @@ type Server struct {
 	BackupPVCDeleted bool
 }
 
-// NewServer returns a server in a new namespace. Apart from the Composition, its claim is the original operator's
-// example.
+// NewServer returns a server in a new namespace, but does not create its claim. The claim is equal to
+// examples/original-claim, except for the Composition.
 func NewServer(t *testing.T, composition string) *Server {
 	t.Helper()
 	return NewServerIn(t, NewNamespace(t), composition)
@@ -82,7 +83,7 @@ func (s *Server) Neighbour(t *testing.T, name string) *Server {
 // Client returns a client of the server.
 func (s *Server) Client() Client { return Client{s} }
 
-// Backups returns the backups of the claim, including those of previous instances.
+// Backups gives access to the backups of the claim, including backups of previous instances.
 func (s *Server) Backups() Backups { return Backups{s} }
 
 // Pods returns the pods of the claim's server and Jobs.
@@ -224,8 +225,8 @@ func (s *Server) DataPVC() string { return s.volumesName() + "-pvc" }
 // BackupPVC returns the name of the PVC of the backups.
 func (s *Server) BackupPVC() string { return "backup-" + s.volumesName() + "-pvc" }
 
-// volumesName returns the part of the PVC names that identifies the instance. It is different for a MySQL without a
-// claim, so that a claim with the same name can exist.
+// volumesName returns the part that both PVC names have in common. For a MySQL without a claim, it has a suffix,
+// because a claim with the same name may exist in the namespace.
 func (s *Server) volumesName() string {
 	if s.Claim.GetAPIVersion() == "crossplane-mysql.io/v1alpha1" {
 		return s.Name + ".mysql"

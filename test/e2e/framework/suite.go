@@ -21,7 +21,8 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// ClusterName is different from the name of a developer's cluster, so that both clusters can run on the same machine.
+// ClusterName is the name of the cluster that the tests boot. A developer's cluster has a different name, so that
+// both can run on the same machine.
 const ClusterName = "e2e"
 
 // Suite is the state that all tests share.
@@ -66,8 +67,8 @@ func Run(ctx context.Context, m *testing.M) (code int, err error) {
 	}
 }
 
-// Repeats skips a slow test unless ALL is set, as in make test-all. The behavior must also be covered by another
-// test: on a cluster, in a package, or in the model. place names that test.
+// Repeats skips a slow test, because its behavior is also covered by another test. place says where. make test-all
+// sets ALL, so that the test is not skipped.
 func Repeats(t *testing.T, place string) {
 	t.Helper()
 	if os.Getenv("ALL") == "" {

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Patience is how long a test waits for a change before it fails. It is not a measure of speed, which make bench
-// measures.
+// Patience is the timeout of all checks that wait for a change. It is generous, because these tests do not measure
+// speed. The benchmarks in make bench do.
 const Patience = 15 * time.Minute
 
-// Pauses between two tries of a check. A check that executes a program in a pod is expensive, and therefore repeated
-// less often.
+// Delays before a check is repeated. A check that runs a program in a pod is expensive, and therefore repeated less
+// often.
 const (
 	pause       = 200 * time.Millisecond
 	pauseInAPod = time.Second

@@ -34,7 +34,8 @@ func initialize(ctx context.Context, s server) error {
 		return err
 	}
 	logf("Note", "Temporary server started.")
-	// If this fails, the container exits together with the server, as in the official images.
+	// If an error is returned here, the container exits, which also stops the temporary server. The official images do
+	// the same.
 	if err := r.setUp(ctx); err != nil {
 		return err
 	}
@@ -193,7 +194,8 @@ func (r *running) runScript(ctx context.Context, file string) error {
 	return cmd.Run()
 }
 
-// opener returns a function that reads an SQL file with this name, or nil if it is not an SQL file.
+// opener returns a function that decompresses an SQL file. It determines the compression from the file name. It
+// returns nil if the file is not an SQL file.
 func opener(file string) func(io.Reader) (io.Reader, error) {
 	_, ext, _ := strings.Cut(filepath.Base(file), ".sql")
 	if !strings.Contains(filepath.Base(file), ".sql") {

@@ -1,7 +1,6 @@
-// Package main is the entrypoint of the tests' MySQL and MariaDB images. It behaves like the entrypoints of the
-// official images, so that everything that works with the tests' images also works with those. It initializes an
-// empty data directory according to the environment, without opening a TCP port. Then the process is replaced by the
-// server.
+// Package main is the entrypoint of the MySQL and MariaDB images for tests. It imitates the entrypoints of the
+// official images, so that tests with these images are also valid for the official ones. It initializes an empty data
+// directory according to the environment variables, without opening a TCP port. Then it executes the server.
 package main
 
 import (

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// options are the settings for a new database. The environment contains them.
+// options are the settings for a new database, which are read from environment variables.
 type options struct {
 	rootPassword   string
 	randomPassword bool

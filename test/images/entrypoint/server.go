@@ -15,7 +15,7 @@ import (
 
 const (
 	pollEvery = 100 * time.Millisecond
-	// stopAfter is how long the temporary server may take to shut down before it is killed.
+	// stopAfter is the time for the temporary server to shut down, before it is killed.
 	stopAfter = 10 * time.Minute
 )
 
@@ -25,8 +25,8 @@ type flavor struct {
 	server   string
 	client   string
 	prefixes []string // Prefixes of environment variables.
-	// install returns the command that creates the system tables. offline contains the options with which a server
-	// accepts no remote connections.
+	// install returns the command that creates the system tables. offline contains the options that disable remote
+	// connections.
 	install func(s server) []string
 	offline []string
 	// timeZones is the program that converts the system's time zones into SQL.
@@ -111,7 +111,8 @@ func variable(help, name string) string {
 	return ""
 }
 
-// A running server is the temporary server, which uses its final socket.
+// A running is a temporary server that is running during the initialization. It has the same socket as the final
+// server.
 type running struct {
 	server
 

@@ -16,8 +16,8 @@ import (
 	"unicode"
 )
 
-// A limit is the maximum of a figure. Some limits are ratchets: they are set to the current figure and may only be
-// lowered. The goal is then in the sentence.
+// A limit is the maximum of a measured value. Some limits are higher than the goal that sentence mentions. They are
+// ratchets: they equal the current value and may only be lowered.
 type limit struct {
 	most     float64
 	sentence string
@@ -53,8 +53,8 @@ var limits = []limit{
 var vagueWords = strings.Fields(
 	"of is was by at to said has wants soon look again away tardy stuck patience share slow")
 
-// functionWords lists further words that do not name a thing. It excludes conventional words of Go and Kubernetes: in
-// and out for a conversion, all, other, from, before, after, done, and counts such as most.
+// functionWords lists further words that say nothing about a value, such as pronouns and prepositions. It does not
+// contain words that are conventional in Go and Kubernetes, such as in, out, all, from, before, done and most.
 var functionWords = strings.Fields(
 	"about am an and are as be been but can could did do does each for had have he her here him his " +
 		"how if into it its may me might must my nor not off on or over she should so some such than that the their them " +
@@ -96,7 +96,7 @@ func checkLimits(out io.Writer, root string) error {
 	return errors.Join(append(errs, w.Flush())...)
 }
 
-// list returns the first places, with one place per line.
+// list returns the first entries of places as lines, and the number of omitted entries.
 func list(places []string) string {
 	const shown = 20
 	out := append([]string{""}, places[:min(shown, len(places))]...)
@@ -173,8 +173,8 @@ func (s *sources) add(root, path string) error {
 	return nil
 }
 
-// namedBy counts the variables, parameters, constants and fields that have one of these names. It returns the
-// percentage or the number.
+// namedBy counts the variables, parameters, constants and fields whose name is in words. It returns their number or
+// their percentage, and their locations.
 func (s *sources) namedBy(words []string, inPercent bool) (float64, []string) {
 	var places []string
 	all := 0
@@ -233,8 +233,8 @@ func declared(f *ast.File) []*ast.Ident {
 	return slices.DeleteFunc(out, func(id *ast.Ident) bool { return id.Name == "_" })
 }
 
-// longLines counts the lines with more than this number of characters. It returns the percentage of all lines, or the
-// number of those lines that can be wrapped.
+// longLines counts the lines with more than most characters. It returns their percentage, or the number of lines that
+// can be wrapped, and their locations.
 func (s *sources) longLines(most int, inPercent bool) (float64, []string) {
 	var places []string
 	all := 0
@@ -306,7 +306,7 @@ func (s *sources) longestFunction() (float64, []string) {
 	})
 }
 
-// most returns the highest count, and the places with the highest counts.
+// most returns the highest sum that count adds for a place, and the places with the highest sums.
 func (*sources) most(count func(add func(place string, n int))) (float64, []string) {
 	sums := map[string]int{}
 	count(func(place string, n int) { sums[place] += n })
@@ -375,7 +375,8 @@ func (s *sources) oneWordFunctions() (float64, []string) {
 	return share(len(places), all), places
 }
 
-// isNamedByUs reports whether the author of an unexported function could choose its name freely.
+// isNamedByUs reports whether the author of the function could choose its name freely. This excludes exported
+// functions, main and init.
 func isNamedByUs(fn *ast.FuncDecl) bool {
 	return !fn.Name.IsExported() && !slices.Contains([]string{"main", "init", "_"}, fn.Name.Name)
 }

@@ -22,7 +22,7 @@ type figure struct {
 	examples []string
 }
 
-// A module is a module that is measured.
+// A module is a Go module with its packages.
 type module struct {
 	root string
 	// packages contains the measured packages. users contains all packages of the module with their tests.
@@ -199,8 +199,8 @@ func receiver(e ast.Expr) string {
 	return "?"
 }
 
-// ties returns how many pairs of files in a package are tied, which means that one file uses a top-level declaration
-// in the other. It returns the number for the package with the most pairs.
+// ties returns a measure of how strongly the files of a package are coupled. Two files are tied if one file uses a
+// top-level declaration of the other. It returns the number of such pairs in the package with the most.
 func (m *module) ties() figure {
 	rooms := map[string]int{}
 	most := 0
@@ -222,7 +222,7 @@ func (m *module) ties() figure {
 	return figure{value: strconv.Itoa(most), text: "pairs of files of one package are tied", examples: top(rooms, 4)}
 }
 
-// isTop reports whether an object is declared at the top level of a package, or is a method of such a type.
+// isTop reports whether an object is a top-level declaration of a package, or a method.
 func isTop(o types.Object) bool {
 	if f, ok := o.(*types.Func); ok {
 		return f.Signature().Recv() != nil || o.Parent() == o.Pkg().Scope()

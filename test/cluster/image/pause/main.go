@@ -23,7 +23,8 @@ func main() {
 	}
 }
 
-// reap reaps all children that have exited. A single signal may be for several of them.
+// reap reaps all children that have exited. The kernel sends only one SIGCHLD if several children exit at the same
+// time.
 func reap() {
 	for {
 		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
