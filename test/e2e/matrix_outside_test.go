@@ -84,7 +84,7 @@ func losesNode(t *testing.T, c *cell) {
 // namespace is being deleted, because no pod can be created there.
 func startsClientAgain(t *testing.T, c *cell) {
 	t.Helper()
-	if c.way == byNamespace {
+	if c.way == byNamespace || c.way == ownNamespace {
 		return
 	}
 	gone := false

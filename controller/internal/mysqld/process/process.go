@@ -35,7 +35,8 @@ func Start(command *exec.Cmd, log *Log) (*Process, error) {
 	if p.SysProcAttr == nil {
 		p.SysProcAttr = &syscall.SysProcAttr{}
 	}
-	p.SysProcAttr.Setpgid, p.SysProcAttr.Pdeathsig = true, syscall.SIGKILL
+	p.SysProcAttr.Setpgid = true
+	dieWithParent(p.SysProcAttr)
 	started := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
