@@ -44,9 +44,9 @@ func awaitsAddress(r *resolved) bool {
 	return s != nil && s.Spec.Type == corev1.ServiceTypeLoadBalancer && loadBalancerAddress(s) == ""
 }
 
-// serviceRefused matches Crossplane's message that the API server refused the Service (from
-// internal/controller/apiextensions/composite in Crossplane v2.4.0). After any error other than "invalid", Crossplane
-// applies nothing else, not even the status.
+// serviceRefused matches Crossplane's message that the API server refused the Service. After any error other than
+// "invalid", Crossplane applies nothing else, not even the status. Source: internal/controller/apiextensions/composite
+// of Crossplane v2.4.0.
 var serviceRefused = regexp.MustCompile(`cannot apply composed resource "` + v1.ResourceService + `": (.*)`)
 
 // serviceInvalid matches Crossplane's message that the Service is invalid. The reason is only in an event.

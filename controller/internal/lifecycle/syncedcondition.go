@@ -57,9 +57,9 @@ func whyUnsynced(xr *instance.Composite) (reason string, since time.Time) {
 	return reason, c.LastTransitionTime.Time
 }
 
-// afterCompose lists the prefixes of errors that Crossplane reports after the composition
-// (internal/controller/apiextensions/composite/reconciler.go in v2.4.0). Crossplane has already written the
-// function's status by then, so the function reports the error.
+// afterCompose lists the prefixes of errors that Crossplane reports after the composition. Crossplane has already
+// written the function's status by then, so the function reports the error. Source:
+// internal/controller/apiextensions/composite/reconciler.go of Crossplane v2.4.0.
 var afterCompose = []string{unsyncedResources, "cannot publish connection details", "cannot watch resource for changes",
 	"Invalid resources: "}
 
