@@ -182,7 +182,11 @@ func (c *cell) progress(ctx context.Context) string {
 
 // xrOfLife returns the composite resource of the deleted instance, or nil if it no longer exists.
 func (c *cell) xrOfLife(ctx context.Context) (*unstructured.Unstructured, error) {
-	all, err := listKind(ctx, "otus.homework/v1/XMySQL", "")
+	kind := "otus.homework/v1/XMySQL"
+	if c.way.own {
+		kind = "crossplane-mysql.io/v1alpha1/MySQL"
+	}
+	all, err := listKind(ctx, kind, "")
 	if err != nil {
 		return nil, err
 	}

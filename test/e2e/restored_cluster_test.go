@@ -124,7 +124,7 @@ func doctorSays(ctx context.Context, t *testing.T, s *framework.Server) string {
 var kindsOfInstance = []string{
 	"v1/PersistentVolume", "v1/PersistentVolumeClaim", "v1/Secret", "v1/ConfigMap", "v1/Service",
 	"networking.k8s.io/v1/NetworkPolicy", "apps/v1/Deployment", "batch/v1/Job",
-	"crossplane-mysql.io/v1alpha1/BackupRecord", "crossplane-mysql.io/v1alpha1/XMySQL", "crossplane-mysql.io/v1alpha1/MySQL",
+	"crossplane-mysql.io/v1alpha1/BackupRecord", "otus.homework/v1/XMySQL", "otus.homework/v1/MySQL",
 }
 
 // exportAll returns all objects that belong to an instance, including volumes and BackupRecords.
