@@ -7,7 +7,7 @@ type EventReason string
 
 // Events on the claim of an instance that is not being deleted.
 const (
-	// EventInstanceProtected is sent after the finalizers were added to the claim and the composite resource. From then
+	// EventInstanceProtected is sent when the finalizers were added to the claim and the composite resource. From then
 	// on, neither is deleted before a backup is verified.
 	EventInstanceProtected EventReason = "InstanceProtected"
 	// EventBackupPVCCreated is sent when the PersistentVolumeClaim of the backups was created.
