@@ -71,7 +71,7 @@ func report(r *resolved, s storage, begin start, rev revision, resources map[str
 				Certified:       rev.certified,
 			},
 		},
-		Conditions: append(conditions, ProgressConditions(conditions, r.change.pending != "")...),
+		Conditions: slices.Concat(conditions, ProgressConditions(conditions, r.change.pending != "")),
 	}
 }
 

@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"encoding/json"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -71,8 +70,7 @@ func limitsOf(b v1.BackupRecordSpec) string {
 	case err != nil:
 		return "The version of the server that wrote it is unknown, so it can only be restored manually"
 	case !b.CleanShutdown:
-		return fmt.Sprintf("Its server did not stop cleanly, so it can only be restored with the same server version, %s",
-			b.Version)
+		return "Its server did not stop cleanly, so it can only be restored with the same server version, " + b.Version
 	}
 	return ""
 }

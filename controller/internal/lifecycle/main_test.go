@@ -7,8 +7,8 @@ import (
 )
 
 // long contains the tests that use a CPU core for half a minute or more, so that only `make test-all` runs them. The
-// value is the reason why `make test` can skip the test. It is empty for a test that checks that the model finds a
-// bug, because `make test` runs shorter tests of this kind.
+// value is the reason why `make test` can skip the test. It is empty for a test in which the model must find an
+// error of the code, because `make test` runs shorter tests of this kind.
 var long = map[string]string{
 	"TestModelStore/store_down,_record_deleted": "TestModelStore/store,_record_deleted has the same records and " +
 		"no outage",

@@ -57,7 +57,7 @@ const (
 	foreignSum
 )
 
-// States of a restore test in its BackupRecord: not started, started, and started with the name of its Job.
+// States of a restore test in its BackupRecord: not started, running, and running with the name of its Job.
 const (
 	turnNone int8 = iota
 	turnTaken

@@ -8,7 +8,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -314,7 +313,7 @@ func backupsOf(records []v1.BackupRecord) observedBackups {
 				out.duration = done.Sub(start.Time)
 			}
 			if r.Spec.Archive != nil {
-				size, _ := resource.ParseQuantity(r.Spec.Archive.Size) // The size is zero if it is unreadable.
+				size, _ := v1.ParseQuantity(r.Spec.Archive.Size) // The size is zero if it is unreadable.
 				out.bytes = size.Value()
 			}
 		}

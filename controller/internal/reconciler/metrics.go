@@ -22,14 +22,16 @@ const (
 
 // A meter counts events, and stores the observed state of instances, their backups and stores.
 type meter struct {
+	observations
+
 	backups *prometheus.CounterVec
 	bytes   prometheus.Histogram
 	seconds prometheus.Histogram
 	// rotations counts password changes, and restoreTests counts restore tests.
 	rotations, restoreTests *prometheus.CounterVec
 
+	// mu guards the observations.
 	mu sync.Mutex
-	observations
 }
 
 // newMeter returns a meter and registers its metrics.

@@ -2,7 +2,7 @@
 // certificate authority, which signs the server's certificate. The authority's key is stored in the controller's
 // namespace. The certificate and its key are stored in the instance's namespace, and the server's pod mounts them.
 //
-//	 created       one certificate lifetime later       three before it expires     expires
+//	 created       one certificate lifetime later       three before its end        expires
 //	──┴─────────────┴──────────────────────────────────────┴───────────────────────────┴──
 //	  published     signs                                  the next one is created
 //

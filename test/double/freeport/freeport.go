@@ -17,8 +17,8 @@ const (
 
 // Find returns a free port of 127.0.0.1 that Linux does not assign to any other program. Another test can get the
 // same port only if it happens to choose the same random number at the same time.
-func Find(t testing.TB) int {
-	t.Helper()
+func Find(tb testing.TB) int {
+	tb.Helper()
 	var err error
 	for range 100 {
 		port := lowest + rand.IntN(end-lowest) //nolint:gosec // The port is no secret.
@@ -29,7 +29,7 @@ func Find(t testing.TB) int {
 			}
 		}
 	}
-	t.Fatalf("cannot find a free port from %d to %d: %v", lowest, end-1, err)
+	tb.Fatalf("cannot find a free port from %d to %d: %v", lowest, end-1, err)
 	return 0
 }
 

@@ -261,8 +261,8 @@ func (s *sources) longLines(most int, inPercent bool) (float64, []string) {
 	return float64(len(places)), places
 }
 
-// unbreakable returns the lines that cannot be wrapped, because they contain a raw string, a generator's marker or a
-// nolint directive.
+// unbreakable returns the lines that cannot be wrapped, because they contain a raw string, a generator's marker or an
+// exception of the linter.
 func (s *sources) unbreakable(f *sourceFile, lines []string) map[int]bool {
 	out := map[int]bool{}
 	ast.Inspect(f.File, func(n ast.Node) bool {
