@@ -127,7 +127,7 @@ func (k *control) boot(ctx context.Context) error {
 	return nil
 }
 
-// mounts mounts an empty file system over the machine's /run, in which tools keep their state.
+// mounts hides the machine's /run, in which tools keep their state, under an empty file system.
 func (k *control) mounts() error {
 	binds := map[string]string{k.Dir: clusterDir, k.Kube: kubeFile, k.Images: imagesDir}
 	fds := make(map[string]int, len(binds))

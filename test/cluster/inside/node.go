@@ -117,7 +117,7 @@ func sysctls(values map[string]string) error {
 	return nil
 }
 
-// mounts mounts the node's own directories over the directories in which its programs keep their files.
+// mounts hides the directories in which the node's programs keep their files under the node's own directories.
 func (n *node) mounts() error {
 	for from, target := range map[string]string{"lib": varLib, "log": varLog} {
 		dir := filepath.Join(n.dir, from)
