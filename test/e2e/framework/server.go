@@ -225,15 +225,6 @@ func (s *Server) DataPVC() string { return s.volumesName() + "-pvc" }
 // BackupPVC returns the name of the PVC of the backups.
 func (s *Server) BackupPVC() string { return "backup-" + s.volumesName() + "-pvc" }
 
-// volumesName returns the part that both PVC names have in common. For a MySQL without a claim, it has a suffix,
-// because a claim with the same name may exist in the namespace.
-func (s *Server) volumesName() string {
-	if s.Claim.GetAPIVersion() == "crossplane-mysql.io/v1alpha1" {
-		return s.Name + ".mysql"
-	}
-	return s.Name
-}
-
 // VolumeOf returns the volume that is bound to a PVC, or nil. It searches all volumes, because the PVC may already be
 // deleted.
 func (s *Server) VolumeOf(ctx context.Context, pvc string) (*corev1.PersistentVolume, error) {
@@ -323,4 +314,13 @@ func (s *Server) Discard(t *testing.T) {
 	if err := Poll(ctx, func() error { return IsGone(ctx, s.Claim) }); err != nil {
 		t.Errorf("%v: %s", err, s.Message(ctx))
 	}
+}
+
+// volumesName returns the part that both PVC names have in common. For a MySQL without a claim, it has a suffix,
+// because a claim with the same name may exist in the namespace.
+func (s *Server) volumesName() string {
+	if s.Claim.GetAPIVersion() == "crossplane-mysql.io/v1alpha1" {
+		return s.Name + ".mysql"
+	}
+	return s.Name
 }
