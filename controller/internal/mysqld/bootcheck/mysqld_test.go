@@ -284,10 +284,10 @@ func (s *source) broken(t *testing.T) map[string]damage {
 		"NoTable":      {remove(orders), orders},
 		"NoPartition":  {remove("shop/years#p#b#sp#bsp1.ibd"), "years#p#b"},
 		"NoMyISAM":     {remove("shop/old.MYD"), "`shop`.`old`"},
-		"NoDictionary": {remove("mysql.ibd"), "does not start"},
-		"Dictionary":   {overwrite("mysql.ibd", 0, 20<<20, 0xa5), "does not start"},
-		"NoSystem":     {remove("ibdata1"), "does not start"},
-		"System":       {overwrite("ibdata1", 0, 10<<20, 0xa5), "does not start"},
+		"NoDictionary": {remove("mysql.ibd"), "did not start with the data"},
+		"Dictionary":   {overwrite("mysql.ibd", 0, 20<<20, 0xa5), "did not start with the data"},
+		"NoSystem":     {remove("ibdata1"), "did not start with the data"},
+		"System":       {overwrite("ibdata1", 0, 10<<20, 0xa5), "did not start with the data"},
 		"Stranger": {func(data string) {
 			must(t, os.Rename(filepath.Join(data, "shop/void.ibd"), filepath.Join(data, "shop/other.ibd")))
 		}, "shop/void.ibd"},
