@@ -18,6 +18,8 @@ const (
 	PhaseUnpack = "unpack"
 	PhaseCheck  = "check"
 	PhaseLoad   = "load"
+	PhaseFetch  = "fetch"
+	PhaseReplay = "replay"
 )
 
 // tick is the time between two progress lines.

@@ -1,0 +1,229 @@
+package binlog
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/go-mysql-org/go-mysql/client"
+	"github.com/go-mysql-org/go-mysql/mysql"
+	"github.com/google/uuid"
+)
+
+const (
+	// loginTime is the timeout for a login, and for each query before the stream begins.
+	loginTime = 30 * time.Second
+	// heartbeat is the interval of the server's heartbeats on an idle connection.
+	heartbeat = 2 * time.Second
+	// silence is the maximum time without an event or a heartbeat. After it, the connection is considered broken.
+	silence = 30 * time.Second
+)
+
+// A Source is a server whose binary log is read.
+type Source struct {
+	// Address is the host and the port of the server, or the path of a socket.
+	Address string
+	// TLS verifies the server. It is nil only for a socket.
+	TLS            *tls.Config
+	User, Password string
+	// ServerID identifies this client among the replicas of the server. It must differ from the server's own.
+	ServerID uint32
+	// Dial opens the connection. If nil, the operating system's dialer is used.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// A State is what a server says about its binary log.
+type State struct {
+	ServerUUID string
+	// Executed are all transactions of the server. Purged are those that are no longer in its binary log.
+	Executed, Purged Set
+	// Now is the server's time in microseconds since 1970.
+	Now uint64
+	// ExpireAfter is the time after which the server deletes its binary log files. 0 means never.
+	ExpireAfter time.Duration
+}
+
+// A Stream is a connection on which a server sends its binary log.
+type Stream struct {
+	// State is the state of the server at the time of the login.
+	State State
+
+	conn *client.Conn
+	scan scanner
+	id   uint32
+	// skew is the server's clock minus the clock of this process.
+	skew time.Duration
+}
+
+// ErrUnsuitable is the error for a server whose settings do not allow a complete archive of its binary log.
+var ErrUnsuitable = errors.New("the settings of the server do not allow it to archive its binary log")
+
+// Connect logs in to a server and reads its state. The caller must close the stream.
+func Connect(ctx context.Context, s Source) (*Stream, error) {
+	network := "tcp"
+	if strings.HasPrefix(s.Address, "/") {
+		network = "unix"
+	}
+	dial := s.Dial
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: loginTime}).DialContext
+	}
+	ctx, cancel := context.WithTimeout(ctx, loginTime)
+	defer cancel()
+	c, err := client.ConnectWithDialer(ctx, network, s.Address, s.User, s.Password, "", dial, func(c *client.Conn) error {
+		if s.TLS != nil {
+			c.SetTLSConfig(s.TLS)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &Stream{conn: c, id: s.ServerID}
+	if err := out.readState(); err != nil {
+		_ = c.Close() // Nothing was written.
+		return nil, err
+	}
+	return out, nil
+}
+
+func (s *Stream) readState() error {
+	_ = s.conn.SetDeadline(time.Now().Add(loginTime))
+	before := time.Now()
+	r, err := s.conn.Execute("SELECT @@server_uuid, @@gtid_executed, @@gtid_purged, @@gtid_mode, @@log_bin, " +
+		"@@binlog_expire_logs_seconds, @@server_id, CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS UNSIGNED)")
+	if err != nil {
+		return fmt.Errorf("cannot read the state of the binary log: %w", err)
+	}
+	defer r.Close()
+	text := make([]string, 7)
+	for k := range text {
+		if text[k], err = r.GetString(0, k); err != nil {
+			return fmt.Errorf("cannot read the state of the binary log: %w", err)
+		}
+	}
+	expire, err := r.GetInt(0, 5)
+	if err == nil {
+		s.State.Now, err = r.GetUint(0, 7)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot read the state of the binary log: %w", err)
+	}
+	s.skew = time.UnixMicro(int64(s.State.Now)).Sub(before) //nolint:gosec // A time.
+	s.State.ServerUUID, s.State.ExpireAfter = text[0], time.Duration(expire)*time.Second
+	switch {
+	case text[3] != "ON":
+		return fmt.Errorf("%w: gtid_mode is %s, but must be ON", ErrUnsuitable, text[3])
+	case text[4] != "1":
+		return fmt.Errorf("%w: log_bin is OFF", ErrUnsuitable)
+	case text[6] == fmt.Sprint(s.id):
+		return fmt.Errorf("%w: its server_id is %s, which is the server_id of the archiver", ErrUnsuitable, text[6])
+	}
+	if s.State.Executed, err = ParseSet(text[1]); err != nil {
+		return err
+	}
+	s.State.Purged, err = ParseSet(text[2])
+	return err
+}
+
+// Start makes the server send all transactions that are not in a set.
+func (s *Stream) Start(after Set) error {
+	_ = s.conn.SetDeadline(time.Now().Add(loginTime))
+	for _, statement := range []string{
+		// With this value, the server sends the checksums of its files. Other values make it recompute or remove them.
+		"SET @source_binlog_checksum = @@GLOBAL.binlog_checksum, @master_binlog_checksum = @@GLOBAL.binlog_checksum",
+		fmt.Sprintf("SET @source_heartbeat_period = %d, @master_heartbeat_period = %d", heartbeat, heartbeat),
+		fmt.Sprintf("SET @replica_uuid = '%s', @slave_uuid = @replica_uuid", uuid.NewString()),
+	} {
+		if _, err := s.conn.Execute(statement); err != nil {
+			return fmt.Errorf("cannot prepare the connection for the binary log: %w", err)
+		}
+	}
+	encoded, err := after.encode()
+	if err != nil {
+		return err
+	}
+	request := make([]byte, 4, 64+len(encoded)) // WritePacket needs four bytes before the packet.
+	request = append(request, mysql.COM_BINLOG_DUMP_GTID, 0, 0)
+	request = binary.LittleEndian.AppendUint32(request, s.id)
+	request = binary.LittleEndian.AppendUint32(request, 0)                    // The length of a file name.
+	request = binary.LittleEndian.AppendUint64(request, 4)                    // The position in the file.
+	request = binary.LittleEndian.AppendUint32(request, uint32(len(encoded))) //nolint:gosec // At most MaxSet.
+	request = append(request, encoded...)
+	s.conn.ResetSequence()
+	if err := s.conn.WritePacket(request); err != nil {
+		return fmt.Errorf("cannot request the binary log: %w", err)
+	}
+	return nil
+}
+
+// A Part is a part of a transaction, or a heartbeat.
+type Part struct {
+	// Begin is the transaction that begins with this part, or nil.
+	Begin *Begin
+	// Raw is the part. It is empty for a heartbeat.
+	Raw []byte
+	// IsEnd is true for the last part of a transaction.
+	IsEnd bool
+	// At is the time of the receipt by the server's clock, in microseconds since 1970.
+	At uint64
+}
+
+// Next waits for the next part. It returns an error if the connection is silent for longer than a few heartbeats.
+func (s *Stream) Next() (Part, error) {
+	for {
+		_ = s.conn.SetDeadline(time.Now().Add(silence))
+		packet, err := s.conn.ReadPacket()
+		if err != nil {
+			return Part{}, fmt.Errorf("the connection for the binary log is broken: %w", err)
+		}
+		if len(packet) == 0 {
+			return Part{}, errors.New("the server sent an empty packet")
+		}
+		switch packet[0] {
+		case mysql.OK_HEADER:
+		case mysql.ERR_HEADER:
+			return Part{}, s.conn.HandleErrorPacket(packet)
+		default:
+			return Part{}, errors.New("the server has ended the binary log")
+		}
+		p, ok, err := s.part(packet[1:])
+		if err != nil || ok {
+			return p, err
+		}
+	}
+}
+
+func (s *Stream) part(e event) (p Part, ok bool, err error) {
+	at := uint64(time.Now().Add(s.skew).UnixMicro()) //nolint:gosec // A time.
+	if len(e) >= headerSize && (e.kind() == typeHeartbeat || e.kind() == typeHeartbeatV2) {
+		return Part{At: at}, true, nil
+	}
+	// The first event is an artificial rotation, which precedes the format description.
+	if len(e) >= headerSize && e.kind() == typeRotate && s.scan.rest == 0 {
+		return Part{}, false, nil
+	}
+	step, err := s.scan.next(e)
+	if err != nil || !step.isPart {
+		return Part{}, false, err
+	}
+	return Part{Begin: step.begin, Raw: e, IsEnd: step.isEnd, At: at}, true, nil
+}
+
+// Format returns the format of the parts that Next has returned last.
+func (s *Stream) Format() Format { return Format{s.scan.format} }
+
+// Close closes the connection. A concurrent Next returns an error.
+func (s *Stream) Close() { _ = s.conn.Conn.Conn.Close() }
+
+// IsPurged reports whether an error says that the server has deleted transactions that were requested
+// (ER_SOURCE_FATAL_ERROR_READING_BINLOG).
+func IsPurged(err error) bool {
+	e := new(mysql.MyError)
+	return errors.As(err, &e) && e.Code == mysql.ER_MASTER_FATAL_ERROR_READING_BINLOG
+}

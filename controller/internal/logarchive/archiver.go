@@ -1,0 +1,420 @@
+package logarchive
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	"filippo.io/age"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/binlog"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
+)
+
+const (
+	// segmentTime is the maximum time from the first transaction of a segment until the segment is sent.
+	segmentTime = 2 * time.Second
+	// segmentBytes is the size of the transactions after which a segment is sent. Larger transactions get a segment of
+	// their own, and are not kept in memory.
+	segmentBytes = 4 << 20
+	// headTime is the interval at which the head of a timeline is written.
+	headTime = time.Minute
+	// heartbeatDelay is the time before a heartbeat in which transactions may exist that the server has not sent yet.
+	// The server sends a heartbeat if it had nothing to send for two seconds.
+	heartbeatDelay = 2 * time.Second
+	// drainTime is the maximum time in which the last segment is sent when the archiver is stopped.
+	drainTime = 20 * time.Second
+)
+
+// A Stream sends the binary log of a server. *binlog.Stream implements it.
+type Stream interface {
+	Start(after binlog.Set) error
+	Next() (binlog.Part, error)
+	Format() binlog.Format
+	Close()
+}
+
+// A Progress is what an archiver has stored.
+type Progress struct {
+	Timeline Timeline
+	// Number is the last segment. Until is a time up to which the segments contain all transactions.
+	Number int64
+	Until  time.Time
+	// GTIDs are all transactions up to the end of the last segment.
+	GTIDs string
+	// Gap is the reason why the timeline is new, or "" if it continues the previous archive.
+	Gap string
+}
+
+// An Archiver stores the binary log of one server.
+type Archiver struct {
+	Reader
+
+	// Recipients are the recipients that segments are encrypted for. Without recipients, they are not encrypted.
+	Recipients []age.Recipient
+	// Connect logs in to the server. The state is that at the login.
+	Connect func(ctx context.Context) (Stream, binlog.State, error)
+	// Report is called after each change of the progress.
+	Report func(Progress)
+	// Now returns the time.
+	Now func() time.Time
+}
+
+// errRival is the error for a segment that another archiver has written.
+var errRival = errors.New("another archiver has written the next segment")
+
+// Run archives until the context ends or an error occurs. The caller retries. Everything that a new run needs is in
+// the store. If the context ends, Run first stores all transactions that it has received.
+func (a *Archiver) Run(ctx context.Context) error {
+	last, err := a.newest(ctx)
+	if err != nil {
+		return err
+	}
+	stream, state, err := a.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { stream.Close() }()
+	s := &session{Archiver: a, state: state, last: last, nextHead: a.Now()}
+	if gap := gapOf(last, state); gap != "" {
+		s.begin(gap)
+	} else {
+		// The server sends the last archived transaction again, so that a log that was reset can be recognized.
+		stream, err = s.resume(ctx, stream)
+	}
+	if err == nil && s.last == nil {
+		err = stream.Start(s.until)
+	}
+	if err != nil {
+		return err
+	}
+	a.Report(s.progress())
+	return s.follow(ctx, stream)
+}
+
+// newest returns the last segment of the newest timeline, or nil.
+func (a *Archiver) newest(ctx context.Context) (*Last, error) {
+	all, err := a.Timelines(ctx)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	return a.Last(ctx, all[len(all)-1])
+}
+
+// gapOf returns why the archive cannot be continued with the log of a server, or "".
+func gapOf(last *Last, state binlog.State) string {
+	if last == nil {
+		return "the archive has no segment yet"
+	}
+	until, err := binlog.ParseSet(last.Until)
+	switch {
+	case err != nil:
+		return err.Error()
+	case last.ServerUUID != state.ServerUUID:
+		return fmt.Sprintf("the server has another server_uuid (%.36s instead of %s)", state.ServerUUID, last.ServerUUID)
+	case !state.Executed.Contains(until):
+		return fmt.Sprintf("the server does not have the archived transactions %.200s. Its binary log was reset, or its "+
+			"data is older", until.Without(state.Executed))
+	case !until.Contains(state.Purged):
+		return fmt.Sprintf("the server has deleted the transactions %.200s from its binary log before they were archived",
+			state.Purged.Without(until))
+	}
+	return ""
+}
+
+// A session archives the log that one connection sends.
+type session struct {
+	*Archiver
+
+	state binlog.State
+	// last is the last segment, or nil in a new timeline. line is the timeline.
+	last *Last
+	line Timeline
+	// start are the transactions before the timeline. until are the archived transactions.
+	start, until binlog.Set
+	gap          string
+
+	current *segment
+	begun   time.Time
+	// known is a time up to which the segments contain all transactions, in microseconds by the server's clock.
+	known    uint64
+	nextHead time.Time
+}
+
+// begin begins a new timeline.
+func (s *session) begin(gap string) {
+	s.gap, s.last = gap, nil
+	s.line = newTimeline(s.Log, s.Now(), randomText())
+	s.start, s.until = s.state.Executed, s.state.Executed.Clone()
+}
+
+func randomText() string { return strings.ToLower(rand.Text()[:10]) }
+
+// resume continues the timeline of the last segment. If the server's last archived transaction differs from the
+// archive, resume begins a new timeline on a new connection.
+func (s *session) resume(ctx context.Context, stream Stream) (Stream, error) {
+	until, err1 := binlog.ParseSet(s.last.Until)
+	start, err2 := binlog.ParseSet(s.last.Start)
+	g, err3 := binlog.ParseGTID(s.last.LastGTID)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return stream, err
+	}
+	s.line, s.start, s.until, s.known = s.last.Timeline, start, until, s.last.Time
+	gap := ""
+	if s.state.Purged.Has(g) {
+		gap = fmt.Sprintf("the server has deleted the last archived transaction %s, so it cannot be compared", g)
+	} else if err := stream.Start(until.Without(g.Set())); err != nil {
+		return stream, err
+	} else if gap, err = s.compare(stream, g); err != nil {
+		return stream, err
+	}
+	if gap == "" {
+		return stream, nil
+	}
+	stream.Close()
+	fresh, state, err := s.Connect(ctx)
+	if err != nil {
+		return stream, err
+	}
+	s.state = state
+	s.begin(gap)
+	return fresh, nil
+}
+
+// compare reads the first transaction of a stream. It returns a reason for a gap if it is not the last archived one.
+func (s *session) compare(stream Stream, want binlog.GTID) (gap string, err error) {
+	digest := sha256.New()
+	for {
+		p, err := stream.Next()
+		switch {
+		case err != nil:
+			return "", err
+		case len(p.Raw) == 0: // A heartbeat.
+			continue
+		case p.Begin != nil && p.Begin.GTID != want:
+			return fmt.Sprintf("the server sends transaction %s instead of %s, so its binary log was reset", p.Begin.GTID,
+				want), nil
+		}
+		digest.Write(p.Raw)
+		if p.IsEnd {
+			break
+		}
+	}
+	if hex.EncodeToString(digest.Sum(nil)) != s.last.LastDigest {
+		return fmt.Sprintf("transaction %s of the server differs from the archived one, so its binary log was reset", want),
+			nil
+	}
+	return "", nil
+}
+
+// A received part is a part or the error that ended the stream.
+type received struct {
+	binlog.Part
+
+	err error
+}
+
+// follow stores all parts of a stream until the context ends or an error occurs.
+func (s *session) follow(ctx context.Context, stream Stream) error {
+	parts, done := make(chan received), make(chan struct{})
+	defer close(done)
+	go func() {
+		for {
+			p, err := stream.Next()
+			select {
+			case parts <- received{p, err}:
+			case <-done:
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	defer stream.Close()
+	tick := time.NewTicker(segmentTime / 4)
+	defer tick.Stop()
+	for inTransaction := false; ; {
+		var err error
+		ending := ctx.Done()
+		if inTransaction {
+			ending = nil // The rest of the transaction follows, or the connection breaks.
+		}
+		select {
+		case <-ending:
+			return s.drain(ctx)
+		case p := <-parts:
+			if err = p.err; err == nil && len(p.Raw) > 0 {
+				inTransaction = !p.IsEnd
+				err = s.store(ctx, stream, p.Part)
+			} else if err == nil && s.current == nil {
+				s.hear(p.At)
+			}
+		case <-tick.C:
+			if !inTransaction && s.current != nil && s.Now().Sub(s.begun) >= segmentTime {
+				err = s.publish(ctx)
+			}
+		}
+		if err == nil && !inTransaction && s.current == nil {
+			err = s.writeHead(ctx)
+		}
+		if err != nil {
+			return s.fail(ctx, err, inTransaction)
+		}
+	}
+}
+
+// fail stores the complete transactions that were received before an error of the connection.
+func (s *session) fail(ctx context.Context, err error, inTransaction bool) error {
+	if s.current == nil {
+		return err
+	}
+	if inTransaction {
+		s.current.upload.abort(context.WithoutCancel(ctx))
+		return err
+	}
+	if perr := s.publish(ctx); perr != nil {
+		return errors.Join(err, perr)
+	}
+	return err
+}
+
+// drain stores what was received when the archiver is stopped.
+func (s *session) drain(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
+	defer cancel()
+	if s.current != nil {
+		if err := s.publish(ctx); err != nil {
+			return err
+		}
+	}
+	s.nextHead = time.Time{}
+	return s.writeHead(ctx)
+}
+
+// hear notes a heartbeat: the server had nothing to send for some time.
+func (s *session) hear(at uint64) {
+	if at -= uint64(heartbeatDelay.Microseconds()); at > s.known {
+		s.known = at
+		s.Report(s.progress())
+	}
+}
+
+// store appends a part of a transaction to the current segment, and publishes the segment if it is large.
+func (s *session) store(ctx context.Context, stream Stream, p binlog.Part) error {
+	isLarge := p.Begin != nil && p.Begin.Length > segmentBytes
+	if isLarge && s.current != nil {
+		if err := s.publish(ctx); err != nil {
+			return err
+		}
+	}
+	if s.current == nil {
+		if err := s.open(ctx, stream.Format()); err != nil {
+			return err
+		}
+	}
+	if err := s.current.add(p); err != nil {
+		s.current.upload.abort(context.WithoutCancel(ctx))
+		s.current = nil
+		return err
+	}
+	if p.IsEnd && s.current.file.Bytes > segmentBytes {
+		return s.publish(ctx)
+	}
+	return nil
+}
+
+// open begins the next segment.
+func (s *session) open(ctx context.Context, f binlog.Format) error {
+	m := Manifest{Number: 1, ServerUUID: s.state.ServerUUID, Start: s.start.String()}
+	if l := s.last; l != nil {
+		m.Number, m.Previous = l.Number+1, l.Digest
+		m.MaxTime, m.SteppedAt, m.Transactions = l.MaxTime, l.SteppedAt, l.Transactions
+		m.TotalBytes, m.TotalSize = l.TotalBytes, l.TotalSize
+	}
+	m.ServerVersion = f.Version()
+	m.Segment = numberText(m.Number) + "-" + randomText() + segmentSuffix
+	if len(s.Recipients) > 0 {
+		m.Segment += encryptedSuffix
+	}
+	c, err := newSegment(newUpload(ctx, s.Bucket, s.line.SegmentKey(&m)), f, s.until, s.Recipients)
+	if err != nil {
+		return err
+	}
+	c.manifest = m
+	s.current, s.begun = c, s.Now()
+	return nil
+}
+
+// publish stores the current segment and then its manifest. The transactions are durable when it returns.
+func (s *session) publish(ctx context.Context) error {
+	c := s.current
+	s.current = nil
+	if err := c.finish(ctx); err != nil {
+		c.upload.abort(context.WithoutCancel(ctx))
+		return err
+	}
+	until := s.until.Clone()
+	until.AddAll(c.set)
+	c.manifest.Until = until.String()
+	key := s.line.ManifestKey(c.manifest.Number)
+	raw, err := s.Key.Seal(key, &c.manifest)
+	if err != nil {
+		return err
+	}
+	if err := s.putOnce(ctx, key, raw); err != nil {
+		return err
+	}
+	s.last = &Last{Timeline: s.line, Manifest: &c.manifest, Digest: Digest(raw), Time: c.manifest.MaxTime}
+	s.until, s.known = until, max(s.known, c.manifest.MaxTime)
+	s.Report(s.progress())
+	return nil
+}
+
+// putOnce writes a manifest. A request may reach the store although it has failed, so an existing manifest is
+// compared.
+func (s *session) putOnce(ctx context.Context, key string, raw []byte) error {
+	err := s.Bucket.PutIf(ctx, key, raw, "")
+	if !store.Is(err, store.Exists) {
+		return err
+	}
+	found, rerr := s.Bucket.ReadSmall(ctx, key, store.MaxSealed)
+	switch {
+	case rerr != nil:
+		return rerr
+	case string(found) != string(raw):
+		return fmt.Errorf("%w (%s)", errRival, path.Base(key))
+	}
+	return nil
+}
+
+// writeHead writes the head of the timeline from time to time.
+func (s *session) writeHead(ctx context.Context) error {
+	if s.last == nil || s.Now().Before(s.nextHead) {
+		return nil
+	}
+	key := s.line.headKey()
+	raw, err := s.Key.Seal(key, Head{Number: s.last.Number, Until: s.known})
+	if err != nil {
+		return err
+	}
+	s.nextHead = s.Now().Add(headTime)
+	return s.Bucket.Put(ctx, key, raw)
+}
+
+func (s *session) progress() Progress {
+	p := Progress{Timeline: s.line, GTIDs: s.until.String(), Gap: s.gap}
+	if s.last != nil {
+		p.Number = s.last.Number
+	}
+	if s.known > 0 {
+		p.Until = time.UnixMicro(int64(s.known)).UTC() //nolint:gosec // A time.
+	}
+	return p
+}

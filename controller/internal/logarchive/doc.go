@@ -1,0 +1,13 @@
+// Package logarchive stores the binary log of a server in a bucket, so that a restore can stop at any transaction.
+//
+//	PREFIX/v1/NAMESPACE/INSTANCE/log/TIMELINE/NUMBER.json           the manifest of a segment, signed
+//	PREFIX/v1/NAMESPACE/INSTANCE/log/TIMELINE/NUMBER-RANDOM.binlog  its transactions, compressed and encrypted
+//	PREFIX/v1/NAMESPACE/INSTANCE/log/TIMELINE/head.json             what the archiver knew last, signed
+//
+// A segment is a complete file in the format of a binary log. It contains whole transactions. Each manifest contains
+// the checksum of its segment and of the previous manifest. A reader that trusts one manifest can therefore verify
+// all segments before it, and notices a segment that is missing, damaged, replaced or in the wrong order.
+//
+// A timeline is a sequence of segments without a gap. A new timeline begins if the next transaction is not available:
+// the server has deleted it (PURGE), its log was reset, or the server has other data.
+package logarchive

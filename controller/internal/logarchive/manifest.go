@@ -1,0 +1,165 @@
+package logarchive
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/binlog"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
+)
+
+// Names of objects in a timeline.
+const (
+	manifestSuffix = ".json"
+	// segmentSuffix and encryptedSuffix are the suffixes of segments.
+	segmentSuffix   = ".binlog.zst"
+	encryptedSuffix = ".age"
+	headName        = "head" + manifestSuffix
+)
+
+// A Manifest describes a segment. Times are in microseconds since 1970, by the clock of the server.
+type Manifest struct {
+	// Number is the position in the timeline. The first segment has number 1.
+	Number int64 `json:"number"`
+	// Previous is the SHA-256 checksum of the content of the previous manifest. It is empty for the first segment.
+	Previous string `json:"previous,omitempty"`
+	// Segment is the name of the object with the transactions. SHA256 and Size are the checksum and the size of that
+	// object.
+	Segment string `json:"segment"`
+	SHA256  string `json:"sha256"`
+	Size    int64  `json:"size"`
+
+	ServerUUID    string `json:"serverUUID"`
+	ServerVersion string `json:"serverVersion"`
+	// Start is the set of the transactions before the timeline. It is the same in all of its segments.
+	Start string `json:"start"`
+	// GTIDs are the transactions of the segment. Until are all transactions up to the end of the segment.
+	GTIDs string `json:"gtids"`
+	Until string `json:"until"`
+	// FirstTime and LastTime are the earliest and the latest commit time in the segment.
+	FirstTime uint64 `json:"firstTime"`
+	LastTime  uint64 `json:"lastTime"`
+	// MaxTime is the latest commit time in the timeline up to the end of the segment. SteppedAt is the number of the
+	// last segment in which the clock of the server went backwards, or 0.
+	MaxTime   uint64 `json:"maxTime"`
+	SteppedAt int64  `json:"steppedAt,omitempty"`
+	// Bytes is the size of the transactions before compression. TotalBytes, TotalSize and Transactions are the sums of
+	// Bytes, of Size, and of the numbers of transactions, from the beginning of the timeline.
+	Bytes        int64 `json:"bytes"`
+	TotalBytes   int64 `json:"totalBytes"`
+	TotalSize    int64 `json:"totalSize"`
+	Transactions int64 `json:"transactions"`
+	// LastDigest is the SHA-256 checksum of the last transaction. The archiver compares it with the server's log.
+	LastDigest string `json:"lastDigest"`
+	// LastGTID is the GTID of the last transaction.
+	LastGTID string `json:"lastGTID"`
+}
+
+// A Head is what an archiver knew last. It is only a hint for the number of the last segment, because it is written
+// less often than segments.
+type Head struct {
+	// Number is the number of a segment. Until is a time up to which the segments contain all transactions.
+	Number int64  `json:"number"`
+	Until  uint64 `json:"until"`
+}
+
+var (
+	sumPattern     = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	segmentPattern = regexp.MustCompile(`^\d{10}-[a-z0-9]{10}\.binlog\.zst(\.age)?$`)
+	timelineName   = regexp.MustCompile(`^\d{14}-[a-z0-9]{10}$`)
+)
+
+// check returns an error if the fields of a manifest contradict each other.
+func (m *Manifest) check(number int64) error {
+	set, err1 := binlog.ParseSet(m.GTIDs)
+	until, err2 := binlog.ParseSet(m.Until)
+	_, err3 := binlog.ParseSet(m.Start)
+	last, err4 := binlog.ParseGTID(m.LastGTID)
+	switch {
+	case m.Number != number:
+		return fmt.Errorf("it has number %d", m.Number)
+	case (m.Previous == "") != (number == 1) || m.Previous != "" && !sumPattern.MatchString(m.Previous):
+		return errors.New("it does not identify the previous segment")
+	case !segmentPattern.MatchString(m.Segment) || !sumPattern.MatchString(m.SHA256) ||
+		!strings.HasPrefix(m.Segment, numberText(number)):
+		return errors.New("it does not identify its segment")
+	case errors.Join(err1, err2, err3, err4) != nil:
+		return errors.Join(err1, err2, err3, err4)
+	case set.IsEmpty() || !until.Contains(set) || !set.Has(last):
+		return errors.New("its GTIDs contradict each other")
+	}
+	return nil
+}
+
+// Digest returns the SHA-256 checksum of a manifest as it is in the store.
+func Digest(raw []byte) string {
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
+}
+
+func numberText(number int64) string { return fmt.Sprintf("%010d", number) }
+
+// A Timeline is the prefix of a timeline in the bucket.
+type Timeline struct{ Prefix string }
+
+func newTimeline(log string, now time.Time, random string) Timeline {
+	return Timeline{path.Join(log, now.UTC().Format("20060102150405")+"-"+random)}
+}
+
+// Name returns the last part of the prefix.
+func (t Timeline) Name() string { return path.Base(t.Prefix) }
+
+// ManifestKey returns the name of the manifest of a segment.
+func (t Timeline) ManifestKey(number int64) string {
+	return path.Join(t.Prefix, numberText(number)+manifestSuffix)
+}
+
+// SegmentKey returns the name of a segment.
+func (t Timeline) SegmentKey(m *Manifest) string { return path.Join(t.Prefix, m.Segment) }
+
+func (t Timeline) headKey() string { return path.Join(t.Prefix, headName) }
+
+// numberOf returns the number of the manifest with this key, or false for other objects.
+func numberOf(key string) (int64, bool) {
+	text, ok := strings.CutSuffix(path.Base(key), manifestSuffix)
+	n, err := strconv.ParseInt(text, 10, 64)
+	return n, ok && err == nil && n > 0 && text == numberText(n)
+}
+
+// A signed manifest is read and verified with the signing key of the store.
+func openManifest(k store.SealKey, t Timeline, number int64, raw []byte) (*Manifest, error) {
+	m := &Manifest{}
+	if err := k.Open(t.ManifestKey(number), raw, m); err != nil {
+		return nil, err
+	}
+	if err := m.check(number); err != nil {
+		return nil, fmt.Errorf("the manifest of segment %d is wrong: %w", number, err)
+	}
+	return m, nil
+}
+
+// ParseTrusted parses a manifest whose checksum the caller has verified.
+func ParseTrusted(raw []byte, number int64) (*Manifest, error) {
+	m := &Manifest{}
+	if err := store.ParseTrusted(raw, m); err != nil {
+		return nil, err
+	}
+	return m, m.check(number)
+}
+
+// BeforeSegment returns the transactions before the segment.
+func (m *Manifest) BeforeSegment() (binlog.Set, error) {
+	set, err1 := binlog.ParseSet(m.GTIDs)
+	until, err2 := binlog.ParseSet(m.Until)
+	return until.Without(set), errors.Join(err1, err2)
+}
+
+// IsEncrypted reports whether the segment is encrypted with age.
+func (m *Manifest) IsEncrypted() bool { return strings.HasSuffix(m.Segment, encryptedSuffix) }

@@ -1,0 +1,124 @@
+package recovery
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/binlog"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/logarchive"
+)
+
+// A Target is the state to recover: after all transactions that were committed up to a time, or after a transaction.
+// Exactly one field is set.
+type Target struct {
+	// Time is in microseconds since 1970, by the clock of the server that wrote the log.
+	Time uint64
+	GTID binlog.GTID
+}
+
+// ParseTarget parses a time (RFC 3339, with up to six digits after the second) or a GTID.
+func ParseTarget(text string) (Target, error) {
+	t, err := time.Parse(time.RFC3339Nano, text)
+	switch {
+	case err == nil && t.Nanosecond()%1000 != 0:
+		return Target{}, fmt.Errorf("%q has more than six digits after the second", text)
+	case err == nil && t.UnixMicro() > 0:
+		return Target{Time: uint64(t.UnixMicro())}, nil //nolint:gosec // Positive.
+	}
+	g, err := binlog.ParseGTID(text)
+	if err != nil {
+		return Target{}, fmt.Errorf("%.100q is neither a time, such as 2026-11-22T18:00:00.25Z, nor the GTID of a "+
+			"transaction, such as 3e11fa47-71ca-11e1-9e33-c80aa9429562:23", text)
+	}
+	return Target{GTID: g}, nil
+}
+
+// String returns the target in the format of ParseTarget.
+func (t Target) String() string {
+	if t.Time > 0 {
+		return time.UnixMicro(int64(t.Time)).UTC().Format("2006-01-02T15:04:05.999999Z07:00") //nolint:gosec // A time.
+	}
+	return t.GTID.String()
+}
+
+// A cut decides which transactions are recovered. It sees them in the order of the log.
+type cut struct {
+	target Target
+	// base are the transactions of the backup. Included are those and the transactions to apply.
+	base, included binlog.Set
+	// applied is the number of transactions to apply.
+	applied int64
+	// maxTime is the latest commit time so far.
+	maxTime uint64
+	// last and next are the last transaction that is recovered, and the first one that is not.
+	last, next *binlog.Begin
+	isOver     bool
+}
+
+func newCut(target Target, base binlog.Set) *cut {
+	return &cut{target: target, base: base, included: base.Clone()}
+}
+
+// errStepped is the error for a time in a part of the log in which the clock of the server went backwards.
+var errStepped = errors.New("the clock of the server went backwards there, so the time is ambiguous: recover to a " +
+	"GTID instead of a time")
+
+// take decides about the next transaction, and reports whether it is recovered.
+func (c *cut) take(b binlog.Begin) (bool, error) {
+	isPast := c.target.Time > 0 && b.Time > c.target.Time
+	switch {
+	case c.isOver:
+		return false, nil
+	case c.target.Time > 0 && b.Time < c.maxTime && !c.base.Has(b.GTID):
+		return false, fmt.Errorf("transaction %s: %w", b.GTID, errStepped)
+	case isPast && c.base.Has(b.GTID):
+		return false, fmt.Errorf("the backup already contains transaction %s, which was committed after %s. An older "+
+			"backup is required", b.GTID, c.target)
+	case isPast:
+		c.isOver, c.next = true, &b
+		return false, nil
+	case c.isAfterGTID(b):
+		c.isOver, c.next = true, &b
+		return false, nil
+	}
+	c.maxTime = max(c.maxTime, b.Time)
+	c.last = &b
+	if !c.base.Has(b.GTID) {
+		c.applied++
+		c.included.Add(b.GTID)
+	}
+	return true, nil
+}
+
+// isAfterGTID reports whether the transaction with the target's GTID precedes this one.
+func (c *cut) isAfterGTID(b binlog.Begin) bool {
+	return c.target.Time == 0 && c.last != nil && c.last.GTID == c.target.GTID && b.GTID != c.target.GTID
+}
+
+// check returns an error if the log ended before the target.
+func (c *cut) check(until uint64) error {
+	switch {
+	case c.target.Time > 0 && !c.isOver && c.target.Time > until:
+		return fmt.Errorf("the archive ends at %s, before %s", Target{Time: until}, c.target)
+	case c.target.Time == 0 && !c.included.Has(c.target.GTID):
+		return fmt.Errorf("transaction %s is not in the archive", c.target)
+	case c.target.Time == 0 && (c.last == nil || c.last.GTID != c.target.GTID):
+		return fmt.Errorf("the backup already contains transaction %s and later ones. An older backup is required",
+			c.target)
+	}
+	return nil
+}
+
+// checkBase returns an error unless the log continues the backup.
+func checkBase(base binlog.Set, first *logarchive.Manifest) error {
+	start, err := binlog.ParseSet(first.Start)
+	switch {
+	case err != nil:
+		return err
+	case !base.Contains(start):
+		return fmt.Errorf("the backup does not contain the transactions %.200s, with which the archived log begins. A later "+
+			"backup is required", start.Without(base))
+	}
+	return nil
+}

@@ -1,0 +1,298 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/binlog"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/exit"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/logarchive"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/version"
+)
+
+// A Recovery applies an archived log to the data directory of a restored backup. No server uses the data directory
+// until the recovery is complete. If a recovery is interrupted, the backup must be restored again.
+type Recovery struct {
+	// Data is the data directory. Scratch is a directory for the socket and for temporary files. Its path must be short.
+	Data, Scratch string
+	Log           Log
+	Source        Source
+	Target        Target
+	// Output receives the progress lines and the errors of the server.
+	Output io.Writer
+
+	// command returns the command for a server's program. Tests replace it.
+	command func(program string, args ...string) *exec.Cmd
+}
+
+// A Result describes the recovered data.
+type Result struct {
+	// GTIDs are all transactions of the data.
+	GTIDs string
+	// Transactions is the number of transactions that were applied to the backup.
+	Transactions int64
+	// Last is the last transaction that was recovered, and Next the first one that was not. They are nil if there is
+	// none in the archive.
+	Last, Next *binlog.Begin
+	// Prepared is the number of prepared XA transactions, which a client must commit or roll back.
+	Prepared int
+}
+
+// Run runs the recovery with the server of this image.
+func (r *Recovery) Run(ctx context.Context) (Result, error) {
+	program, _, err := version.Find()
+	if err != nil {
+		return Result{}, err
+	}
+	return r.run(ctx, program)
+}
+
+func (r *Recovery) run(ctx context.Context, program string) (Result, error) {
+	if err := r.checkUnused(); err != nil {
+		return Result{}, err
+	}
+	if err := os.MkdirAll(filepath.Join(r.Scratch, "tmp"), 0o700); err != nil {
+		return Result{}, err
+	}
+	base, err := r.readBase(ctx, program)
+	if err != nil {
+		return Result{}, err
+	}
+	c, err := r.writeRelay(ctx, base)
+	if err != nil {
+		return Result{}, err
+	}
+	out := Result{Last: c.last, Next: c.next, Transactions: c.applied, GTIDs: c.included.String()}
+	if c.applied > 0 {
+		out.Prepared, err = r.replay(ctx, program, c)
+	}
+	return out, errors.Join(err, r.removeRelay())
+}
+
+// checkUnused returns an error if an earlier recovery has begun to change the data.
+func (r *Recovery) checkUnused() error {
+	if _, err := os.Lstat(filepath.Join(r.Data, relayIndex)); err == nil {
+		return errors.New("an interrupted recovery has changed this data: the backup must be restored again")
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// readBase returns the transactions of the backup. A server that did not stop cleanly has its last transactions only
+// in its InnoDB log, so a server must read them.
+func (r *Recovery) readBase(ctx context.Context, program string) (binlog.Set, error) {
+	s, err := r.start(ctx, program)
+	if err != nil {
+		return nil, fmt.Errorf("cannot start a server on the restored backup: %w", err)
+	}
+	defer s.Kill()
+	var mode, text string
+	if err := s.db.QueryRowContext(ctx, "SELECT @@gtid_mode, @@gtid_executed").Scan(&mode, &text); err != nil {
+		return nil, s.cause(err)
+	}
+	base, err := binlog.ParseSet(text)
+	if err != nil {
+		return nil, err
+	}
+	return base, s.stop(ctx)
+}
+
+// writeRelay verifies the archived log and writes its transactions up to the target.
+func (r *Recovery) writeRelay(ctx context.Context, base binlog.Set) (*cut, error) {
+	all, err := r.Log.readChain(ctx, r.Source, base)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, exit.With(agent.ExitTarget, "the archived log has no segment")
+	}
+	if err := checkBase(base, &all[0]); err != nil {
+		return nil, exit.With(agent.ExitTarget, "%w", err)
+	}
+	if err := r.checkSpace(all); err != nil {
+		return nil, err
+	}
+	size := int64(0)
+	for i := range all {
+		size += all[i].Size
+	}
+	m := agent.StartMeter(r.Output, agent.PhaseFetch, size)
+	defer m.Stop()
+	c := newCut(r.Target, base)
+	w := &relay{source: r.Source, line: r.Log.Timeline, cut: c, folder: r.Data, meter: m}
+	if err := w.write(ctx, all); err != nil {
+		return nil, errors.Join(err, r.removeRelay())
+	}
+	if err := c.check(r.Log.Until); err != nil {
+		return nil, errors.Join(exit.With(agent.ExitTarget, "%w", err), r.removeRelay())
+	}
+	return c, nil
+}
+
+// freeAfter is the space in bytes that must remain free next to the relay log.
+const freeAfter = 64 << 20
+
+// checkSpace returns an error if the relay log does not fit next to the data. The data that the transactions add is
+// not known before.
+func (r *Recovery) checkSpace(all []logarchive.Manifest) error {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(r.Data, &fs); err != nil {
+		return fmt.Errorf("cannot read the free space of the volume: %w", err)
+	}
+	need := int64(freeAfter)
+	for i := range all {
+		need += all[i].Bytes
+	}
+	free := int64(fs.Bavail) * fs.Bsize //nolint:gosec // A volume is smaller.
+	if need > free {
+		return exit.With(agent.ExitNoSpace, "the binary log up to the end of the archive needs %d MiB next to the data, but "+
+			"the volume has only %d MiB free", need>>20+1, free>>20)
+	}
+	return nil
+}
+
+// removeRelay removes the relay log and the files of the replication.
+func (r *Recovery) removeRelay() error {
+	names, err := filepath.Glob(filepath.Join(r.Data, relayName+"*"))
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		err = errors.Join(err, os.Remove(name))
+	}
+	return err
+}
+
+const (
+	// poll is the interval at which the progress of the replay is read.
+	poll = 200 * time.Millisecond
+	// stuckTime is the maximum time in which the server applies nothing. A single transaction can be large.
+	stuckTime = 30 * time.Minute
+)
+
+// replay applies the relay log. It returns the number of prepared XA transactions.
+func (r *Recovery) replay(ctx context.Context, program string, c *cut) (int, error) {
+	s, err := r.start(ctx, program)
+	if err != nil {
+		return 0, fmt.Errorf("cannot start a server to apply the binary log: %w", err)
+	}
+	defer s.Kill()
+	if err := s.enableGrants(ctx); err != nil {
+		return 0, err
+	}
+	for _, statement := range []string{
+		"CHANGE REPLICATION SOURCE TO RELAY_LOG_FILE='" + relayName + ".000001', RELAY_LOG_POS=4, SOURCE_HOST='none'",
+		"START REPLICA SQL_THREAD",
+	} {
+		if _, err := s.db.ExecContext(ctx, statement); err != nil {
+			return 0, fmt.Errorf("this image's server cannot apply a binary log (MySQL 8.0.26 or later is required): %w",
+				s.cause(err))
+		}
+	}
+	m := agent.StartMeter(r.Output, agent.PhaseReplay, c.applied<<20) // A transaction counts as a MiB.
+	err = s.await(ctx, c, m)
+	m.Stop()
+	if err != nil {
+		return 0, err
+	}
+	prepared, err := s.prepared(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, statement := range []string{"STOP REPLICA", "RESET REPLICA ALL"} {
+		if _, err := s.db.ExecContext(ctx, statement); err != nil {
+			return 0, fmt.Errorf("cannot end the replay: %w", s.cause(err))
+		}
+	}
+	return prepared, s.stop(ctx)
+}
+
+// await waits until the server has executed exactly the expected transactions.
+func (s *server) await(ctx context.Context, c *cut, m *agent.Meter) error {
+	done, moved := int64(0), time.Now()
+	for {
+		got, err := s.executed(ctx)
+		if err != nil {
+			return err
+		}
+		if n := got.Count() - c.base.Count(); n > done {
+			m.Add((n - done) << 20)
+			done, moved = n, time.Now()
+		}
+		if got.Equal(c.included) {
+			return nil
+		}
+		if extra := got.Without(c.included); !extra.IsEmpty() {
+			return fmt.Errorf("the server has executed transactions that were not expected: %.200s", extra)
+		}
+		if err := s.replicaError(ctx); err != nil {
+			return err
+		}
+		if time.Since(moved) > stuckTime {
+			return fmt.Errorf("the server has applied nothing for %s. It lacks the transactions %.200s", stuckTime,
+				c.included.Without(got))
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(poll):
+		}
+	}
+}
+
+func (s *server) executed(ctx context.Context) (binlog.Set, error) {
+	var text string
+	if err := s.db.QueryRowContext(ctx, "SELECT @@gtid_executed").Scan(&text); err != nil {
+		return nil, s.cause(err)
+	}
+	return binlog.ParseSet(text)
+}
+
+// replicaError returns the error with which the server has stopped to apply transactions.
+func (s *server) replicaError(ctx context.Context) error {
+	rows, err := s.db.QueryContext(ctx, `SELECT LAST_ERROR_NUMBER, LAST_ERROR_MESSAGE
+		FROM performance_schema.replication_applier_status_by_worker WHERE LAST_ERROR_NUMBER <> 0
+		UNION SELECT LAST_ERROR_NUMBER, LAST_ERROR_MESSAGE
+		FROM performance_schema.replication_applier_status_by_coordinator WHERE LAST_ERROR_NUMBER <> 0`)
+	if err != nil {
+		return s.cause(err)
+	}
+	defer rows.Close() //nolint:errcheck // rows.Err returns the error.
+	texts := []string{}
+	for rows.Next() {
+		var number int
+		var text string
+		if err := rows.Scan(&number, &text); err != nil {
+			return err
+		}
+		texts = append(texts, fmt.Sprintf("%s (error %d)", text, number))
+	}
+	if err := rows.Err(); err != nil || len(texts) == 0 {
+		return err
+	}
+	return fmt.Errorf("the server cannot apply the archived binary log: %s", strings.Join(texts, "; "))
+}
+
+// prepared returns the number of prepared XA transactions. They hold locks until a client ends them.
+func (s *server) prepared(ctx context.Context) (n int, err error) {
+	rows, err := s.db.QueryContext(ctx, "XA RECOVER")
+	if err != nil {
+		return 0, s.cause(err)
+	}
+	defer rows.Close() //nolint:errcheck // rows.Err returns the error.
+	for rows.Next() {
+		n++
+	}
+	return n, rows.Err()
+}

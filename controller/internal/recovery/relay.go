@@ -1,0 +1,188 @@
+package recovery
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/binlog"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/exit"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/logarchive"
+)
+
+// relayName is the base name of the relay log files. relayIndex is the file with their names.
+const (
+	relayName  = "recovery-relay"
+	relayIndex = relayName + ".index"
+)
+
+// maxWindow limits the memory for the decompression of a segment.
+const maxWindow = 8 << 20
+
+// A relay writes the transactions to recover as relay log files of a server.
+type relay struct {
+	source Source
+	line   logarchive.Timeline
+	cut    *cut
+	// folder is the data directory of the server.
+	folder string
+	// meter counts the bytes of the segments.
+	meter *agent.Meter
+	names []string
+}
+
+// write verifies and writes all segments up to the target. No file is written for a segment after it.
+func (r *relay) write(ctx context.Context, all []logarchive.Manifest) error {
+	if err := r.checkClock(all); err != nil {
+		return err
+	}
+	for i := range all {
+		if r.cut.isOver {
+			break
+		}
+		if err := r.writeSegment(ctx, &all[i]); err != nil {
+			return fmt.Errorf("segment %d of the archived log: %w", all[i].Number, err)
+		}
+	}
+	return os.WriteFile(filepath.Join(r.folder, relayIndex), []byte(strings.Join(r.names, "\n")+"\n"), 0o600)
+}
+
+// checkClock returns an error if the time to recover is in a part of the log in which the clock went backwards.
+func (r *relay) checkClock(all []logarchive.Manifest) error {
+	for i := range all {
+		m := &all[i]
+		if r.cut.target.Time >= m.FirstTime && m.SteppedAt == m.Number {
+			return exit.With(agent.ExitFailed, "segment %d of the archived log: %w", m.Number, errStepped)
+		}
+	}
+	return nil
+}
+
+func (r *relay) writeSegment(ctx context.Context, m *logarchive.Manifest) error {
+	before, err := m.BeforeSegment()
+	if err != nil {
+		return err
+	}
+	raw, err := r.source.Open(ctx, r.line.SegmentKey(m))
+	if err != nil {
+		return err
+	}
+	defer raw.Close() //nolint:errcheck // Nothing was written.
+	sum := sha256.New()
+	counted := &countingReader{from: io.TeeReader(raw, sum), meter: r.meter}
+	w := &segmentWriter{relay: r, before: before, seen: binlog.Set{}}
+	isComplete, err := r.readSegment(ctx, m, counted, w)
+	if cerr := w.close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(io.Discard, counted); err != nil {
+		return err
+	}
+	want, err := binlog.ParseSet(m.GTIDs)
+	switch got := hex.EncodeToString(sum.Sum(nil)); {
+	case err != nil:
+		return err
+	case got != m.SHA256 || counted.size != m.Size:
+		return exit.Damaged("its SHA-256 checksum is %s (%d bytes), but its manifest says %s (%d bytes)", got, counted.size,
+			m.SHA256, m.Size)
+	case isComplete && !w.seen.Equal(want):
+		return exit.Damaged("it has the transactions %.200s, but its manifest says %.200s", w.seen, want)
+	case !want.Contains(w.seen):
+		return exit.Damaged("it has transactions that its manifest does not mention (%.200s)", w.seen.Without(want))
+	}
+	return nil
+}
+
+// readSegment reads the transactions of a segment up to the target.
+func (r *relay) readSegment(ctx context.Context, m *logarchive.Manifest, raw io.Reader, w *segmentWriter) (bool, error) {
+	in := raw
+	if m.IsEncrypted() {
+		var err error
+		if in, err = r.source.Decrypt(ctx, r.line.SegmentKey(m), raw); err != nil {
+			return false, err
+		}
+	}
+	unpacked, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
+	if err != nil {
+		return false, err
+	}
+	defer unpacked.Close()
+	if w.reader, err = binlog.NewReader(unpacked); err != nil {
+		return false, exit.Damaged("%w", err)
+	}
+	isComplete, err := w.reader.Read(w)
+	return isComplete, err
+}
+
+// A countingReader counts the bytes that were read.
+type countingReader struct {
+	from  io.Reader
+	meter *agent.Meter
+	size  int64
+}
+
+func (c *countingReader) Read(p []byte) (int, error) {
+	n, err := c.from.Read(p)
+	c.size += int64(n)
+	c.meter.Add(int64(n))
+	return n, err
+}
+
+// A segmentWriter writes the transactions of one segment to one relay log file.
+type segmentWriter struct {
+	*relay
+
+	reader *binlog.Reader
+	before binlog.Set
+	// seen are the transactions of the segment so far.
+	seen binlog.Set
+
+	file   *os.File
+	writer *binlog.Writer
+}
+
+// Begin implements binlog.Visitor.
+func (w *segmentWriter) Begin(b binlog.Begin) (bool, error) {
+	if w.seen.Has(b.GTID) || w.before.Has(b.GTID) {
+		return false, exit.Damaged("transaction %s occurs twice", b.GTID)
+	}
+	ok, err := w.cut.take(b)
+	if !ok || err != nil {
+		return false, err
+	}
+	w.seen.Add(b.GTID)
+	if w.file != nil {
+		return true, nil
+	}
+	name := fmt.Sprintf("%s.%06d", relayName, len(w.names)+1)
+	if w.file, err = os.OpenFile(filepath.Join(w.folder, name), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600); err != nil {
+		return false, err
+	}
+	w.names = append(w.names, "./"+name)
+	w.writer, err = w.reader.Format().NewFile(w.file, w.before)
+	return err == nil, err
+}
+
+// Part implements binlog.Visitor.
+func (w *segmentWriter) Part(raw []byte, _ bool) error {
+	_, err := w.writer.Write(raw)
+	return err
+}
+
+func (w *segmentWriter) close() error {
+	if w.file == nil {
+		return nil
+	}
+	return w.file.Close()
+}
