@@ -31,6 +31,8 @@ type cli struct {
 	ImportServer     importServerCommand     `cmd:"" help:"Clone a running server elsewhere, with a temporary server of this image. Run by the Job of an import, before 'import'."`
 	FetchDump        fetchDumpCommand        `cmd:"" help:"Download a dump from a store to a data volume. Run by the Job of an import, before 'import-dump'."`
 	ImportDump       importDumpCommand       `cmd:"" help:"Load a dump into a new database with a server of this image. Run by the Job of an import, before 'import'."`
+	RestoreBase      restoreBaseCommand      `cmd:"" help:"Unpack an archive for a recovery to a time. Run by the restore Job, before 'apply-log'."`
+	ApplyLog         applyLogCommand         `cmd:"" help:"Apply an archived binary log to an unpacked backup, with a temporary server of this image. Run by the restore Job, before 'import'."`
 	Initialize       initializeCommand       `cmd:"" help:"Create a new database with the entrypoint of this image, completely or not at all. If the volume has data, only check it. Run by the server's pod before the server."`
 	ValidateSettings validateSettingsCommand `cmd:"" help:"Start a server of this image with its my.cnf and without data, and log in. Run by a Job before a running server gets new settings."`
 	Unpack           unpackCommand           `cmd:"" help:"Unpack an archive next to it on the backup volume, for a restore test. Run by the restore test Job."`

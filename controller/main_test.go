@@ -55,6 +55,8 @@ func TestCommands(t *testing.T) {
 		TargetVersion: agent.VersionFile, inStore: inStore{Access: agent.AccessFolder}}
 	remote := u
 	remote.Archive, remote.Object = "", "v1/a/b/one/x.tar.zst.age"
+	importing := agent.Importing{Volume: "/data", XR: "uid-1", Name: "one@time"}
+	toldHalf := half{Volume: "/data", Directory: v1.DataDirectory, XR: "uid-1", Name: "one@time", Report: agent.TerminationLog}
 	toldRemote := told
 	toldRemote.Archive, toldRemote.Object = "", remote.Object
 	cases := map[string]struct {
@@ -103,6 +105,17 @@ func TestCommands(t *testing.T) {
 			command: u.Unpack(), program: agent.Program, got: func(c *cli) any { return c.Unpack },
 			want: unpackCommand{unpacking: told, Volume: "/data", Report: agent.TerminationLog},
 		},
+		"RestoreBase": {
+			command: importing.Base(remote), program: agent.Program, got: func(c *cli) any { return c.RestoreBase },
+			want: restoreBaseCommand{half: toldHalf, unpacking: toldRemote},
+		},
+		"ApplyLog": {
+			command: importing.ApplyLog(&v1.Recovery{At: "2026-11-22T18:00:00.25Z", Timeline: "v1-log/ns/xr/one", Segment: 7,
+				Digest: "abc", Until: "2026-11-22T18:00:01.123456Z"}), program: agent.CopiedProgram,
+			got: func(c *cli) any { return c.ApplyLog },
+			want: applyLogCommand{half: toldHalf, At: "2026-11-22T18:00:00.25Z", Timeline: "v1-log/ns/xr/one", Segment: 7,
+				Digest: "abc", Until: time.Date(2026, 11, 22, 18, 0, 1, 123_456_000, time.UTC), Access: agent.AccessFolder},
+		},
 		"ValidateSettings": {
 			command: agent.ValidateSettings("/data", "/sockets", "/tls"), program: agent.CopiedProgram,
 			got:  func(c *cli) any { return c.ValidateSettings },
@@ -139,7 +152,7 @@ func TestCommands(t *testing.T) {
 			}
 			if diff := cmp.Diff(tc.want, tc.got(c),
 				cmp.AllowUnexported(backupCommand{}, restoreCommand{}, unpackCommand{},
-					unpacking{})); diff != "" || tc.command[0] != tc.program {
+					unpacking{}, restoreBaseCommand{}, applyLogCommand{})); diff != "" || tc.command[0] != tc.program {
 				t.Errorf("%s\n-want, +got:\n%s", tc.command[0], diff)
 			}
 		})

@@ -198,6 +198,20 @@ func (i Importing) Dump(object, database, sockets string, isSummed bool) []strin
 	return out
 }
 
+// Base returns the command `controller restore-base`, which unpacks the backup with which a recovery begins.
+func (i Importing) Base(u Unpacking) []string {
+	out := i.command(Program, "restore-base", placeOf(u.Archive, u.Object), "--sha256="+u.SHA256,
+		"--source-version="+u.Version, "--source-clean="+strconv.FormatBool(u.Clean), "--target-version="+VersionFile)
+	return out
+}
+
+// ApplyLog returns the command `controller apply-log`, which applies an archived binary log to the unpacked backup. It
+// runs in a container with the server's image.
+func (i Importing) ApplyLog(r *v1.Recovery) []string {
+	return i.command(CopiedProgram, "apply-log", "--at="+r.At, "--timeline="+r.Timeline,
+		"--segment="+strconv.FormatInt(r.Segment, 10), "--digest="+r.Digest, "--until="+r.Until)
+}
+
 func (i Importing) command(program, name string, extra ...string) []string {
 	return append([]string{program, name, "--volume=" + i.Volume, "--directory=" + v1.DataDirectory,
 		"--xr=" + string(i.XR), "--name=" + i.Name}, extra...)

@@ -20,6 +20,9 @@ const (
 	// ConditionLastBackupSucceeded is true if the last requested or scheduled backup was verified. It is unknown until
 	// there is a backup.
 	ConditionLastBackupSucceeded = "LastBackupSucceeded"
+	// ConditionArchiving is true while the binary log is archived in the BackupStore. It exists only if
+	// spec.backup.continuous is set.
+	ConditionArchiving = "Archiving"
 	// ConditionStalled is true if the instance does not continue until a user changes something. kstatus reads it.
 	ConditionStalled = "Stalled"
 	// ConditionReconciling is true while the instance is changing and continues by itself. kstatus reads it.
@@ -42,6 +45,16 @@ const ReasonNotAccepted = "NotAccepted"
 
 // ReasonUnsynced is the value of status.reason if the spec is accepted, but Crossplane reports an error.
 const ReasonUnsynced = "Unsynced"
+
+// Reasons of ConditionArchiving.
+const (
+	// ReasonArchived means that each transaction is archived a few seconds after its commit.
+	ReasonArchived = "Archived"
+	// ReasonNotStarted means that the archive has not begun yet.
+	ReasonNotStarted = "NotStarted"
+	// ReasonArchiveFailing means that transactions are not archived.
+	ReasonArchiveFailing = "ArchiveFailing"
+)
 
 // Reasons of ConditionLastBackupSucceeded.
 const (

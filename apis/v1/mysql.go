@@ -338,6 +338,13 @@ type BackupSpec struct {
 	// +optional
 	Schedule *BackupSchedule `json:"schedule,omitempty"`
 
+	// Continuous archives the binary log in the BackupStore while the server runs. The instance can then be recovered to
+	// any time after its first backup (spec.restore.at). Its value is {}. It requires a BackupStore and MySQL 8.0.26 or
+	// newer with GTIDs. Statements with passwords are in the binary log, too. If unset, the binary log is not archived.
+	//
+	// +optional
+	Continuous *ContinuousBackup `json:"continuous,omitempty"`
+
 	// FinalBackup specifies what the final backup must pass before the data volume is released. The final backup is
 	// taken when the claim is deleted.
 	//
@@ -367,6 +374,9 @@ type BackupStoreReference struct {
 
 // A BackupVolume is a volume of the cluster for backups. It has no fields. The Composition specifies the volume.
 type BackupVolume struct{}
+
+// A ContinuousBackup is an archive of the binary log. It has no fields.
+type ContinuousBackup struct{}
 
 // A BackupRetention specifies how long backups are kept.
 type BackupRetention struct {
@@ -492,6 +502,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="!((has(self.backup) || has(self.from)) && has(self.policy) && self.policy == 'Never')",message="backup cannot be combined with policy Never, which forbids a restore; set only one of them"
 // +kubebuilder:validation:XValidation:rule="!has(self.fromKind) || has(self.from)",message="fromKind requires from; set from, or remove fromKind"
 // +kubebuilder:validation:XValidation:rule="!(has(self.backup) && has(self.from))",message="backup and from cannot be combined; set only one of them"
+// +kubebuilder:validation:XValidation:rule="!(has(self.at) && (has(self.backup) || has(self.import) || has(self.policy) && self.policy == 'Never'))",message="at cannot be combined with backup, import or policy Never; set only one of them"
 // +kubebuilder:validation:XValidation:rule="!(has(self.import) && (has(self.backup) || has(self.from) || has(self.policy) && self.policy == 'Never'))",message="import cannot be combined with backup, from or policy Never; set only one of them"
 type RestoreSpec struct {
 	// Policy is Latest or Never. Latest restores the newest verified backup of a claim of this name in this namespace.
@@ -527,6 +538,17 @@ type RestoreSpec struct {
 	// +kubebuilder:validation:Enum=MySQL;MySQL.crossplane-mysql.io
 	FromKind string `json:"fromKind,omitempty"`
 
+	// At is a time or a GTID. The instance is recovered to its state after all transactions that were committed up to
+	// that time, or after that transaction. A time has the format 2026-11-22T18:00:00.25Z, with at most six digits after
+	// the second. A GTID has the format 3e11fa47-71ca-11e1-9e33-c80aa9429562:23. It requires backup.continuous in the
+	// instance that is recovered. That is the one that from names, or else the previous instance of this name. At is
+	// applied once, as backup is.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=100
+	// +kubebuilder:validation:Pattern=`^([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(:[a-z_][a-z0-9_]{0,31})?:[1-9][0-9]{0,17})$`
+	At *string `json:"at,omitempty"`
+
 	// Import specifies an existing database to import. It is applied once, as backup is.
 	//
 	// +optional
@@ -556,10 +578,11 @@ func (r *RestoreSpec) FromText() string {
 	return r.FromKind + "/" + *r.From
 }
 
-// ChoiceFrom and ChoiceImport are the prefixes of the restore sources From and Import.
+// ChoiceFrom and ChoiceImport are the prefixes of the restore sources From and Import. ChoiceAt precedes At.
 const (
 	ChoiceFrom   = "from/"
 	ChoiceImport = "import/"
+	ChoiceAt     = "@"
 )
 
 // Choice returns the restore source as a single string: the name of a backup, Never, or a value with the prefix
@@ -568,6 +591,10 @@ func (r *RestoreSpec) Choice() string {
 	switch {
 	case r.Backup != nil:
 		return *r.Backup
+	case r.At != nil && r.From != nil:
+		return ChoiceFrom + r.FromText() + ChoiceAt + *r.At
+	case r.At != nil:
+		return ChoiceAt + *r.At
 	case r.From != nil:
 		return ChoiceFrom + r.FromText()
 	case r.Import != nil:

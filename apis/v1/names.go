@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -257,6 +258,21 @@ func (i Instance) RescueName(component string) string {
 // same name has a different prefix.
 func StoreFolder(i BackedUpInstance, record string) string {
 	return path.Join(StoreLayout, string(i.NamespaceUID), string(i.XR), record)
+}
+
+// StoreLogFolder returns the prefix of the archived binary log of an instance in a store. It is not below the prefix of
+// the instance's backups, so that a list of the backups does not contain the many objects of a log.
+func StoreLogFolder(i BackedUpInstance) string {
+	return path.Join(StoreLayout+"-log", string(i.NamespaceUID), string(i.XR))
+}
+
+// timelinePattern matches the name of a timeline.
+var timelinePattern = regexp.MustCompile(`^\d{14}-[a-z0-9]{10}$`)
+
+// IsLogOf reports whether a recovery applies the binary log of an instance, or none. Users of the instance's namespace
+// may have written it.
+func IsLogOf(r *Recovery, i BackedUpInstance) bool {
+	return r == nil || path.Dir(r.Timeline) == StoreLogFolder(i) && timelinePattern.MatchString(path.Base(r.Timeline))
 }
 
 // StoreLayout is the version of the layout of objects in a store. Their names begin with it.

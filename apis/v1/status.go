@@ -80,7 +80,7 @@ type MySQLStatus struct {
 }
 
 // An InternalStatus is no part of the API. The function and the controller store their state in it. It can change with
-// each release. The controller writes previousBackup, heldBackup, restoreSource, backupNumber, firstBackupNumber,
+// each release. The controller writes previousBackup, heldBackup, restoreSource, recoverySource, archiving, backupNumber, firstBackupNumber,
 // backupNeeds, backupWarning, outsideData, backupNodes and restoredBy. It also writes blockedBy, crossplaneWarning,
 // settingsVerdict, imageChange, requestedBackup, scheduledBackup, backupSchedule, credentials, authorities and
 // pvcDeleted. The function writes all other fields.
@@ -200,6 +200,17 @@ type InternalStatus struct {
 	// +optional
 	RestoreSource *RestoreSourceStatus `json:"restoreSource,omitempty"`
 
+	// RecoverySource is the result of the search for a backup and a binary log for spec.restore.at. Nothing is restored
+	// before the controller has searched.
+	//
+	// +optional
+	RecoverySource *RecoverySource `json:"recoverySource,omitempty"`
+
+	// Archiving reports the archive of the binary log, if spec.backup.continuous is set.
+	//
+	// +optional
+	Archiving *ArchivingStatus `json:"archiving,omitempty"`
+
 	// BackupNumber is the number that the next backup of this instance will have.
 	//
 	// +optional
@@ -315,6 +326,18 @@ type BackupsStatus struct {
 	//
 	// +optional
 	MissedTime *metav1.Time `json:"missedTime,omitempty"`
+
+	// RecoverableFromTime is the earliest time to which spec.restore.at can recover this instance. It is unset
+	// until the binary log is archived (spec.backup.continuous), and a backup was verified after that.
+	//
+	// +optional
+	RecoverableFromTime *metav1.Time `json:"recoverableFromTime,omitempty"`
+
+	// RecoverableUntilTime is the time up to which all transactions are archived. It is updated every few minutes, and later
+	// transactions are archived within seconds, too.
+	//
+	// +optional
+	RecoverableUntilTime *metav1.Time `json:"recoverableUntilTime,omitempty"`
 
 	// Message describes what is wrong with the backups and what to do. For example, a backup is overdue, the next
 	// backup would fail, or data is not contained in any backup. Empty if nothing is wrong.
@@ -555,6 +578,64 @@ type RestoreStatus struct {
 	//
 	// +optional
 	Archive Archive `json:"archive,omitzero"`
+	// Recovery specifies the archived binary log that is applied to the backup, if spec.restore.at is set.
+	//
+	// +optional
+	Recovery *Recovery `json:"recovery,omitempty"`
+}
+
+// A Recovery specifies the part of an archived binary log that is applied to a restored backup.
+type Recovery struct {
+	// At is the time or the GTID up to which transactions are applied.
+	At string `json:"at"`
+	// Timeline is the prefix of the archived binary log in the BackupStore.
+	Timeline string `json:"timeline"`
+	// Segment is the number of the last segment of the archived binary log.
+	Segment int64 `json:"segment"`
+	// Digest is the SHA-256 checksum of the manifest of that segment.
+	Digest string `json:"digest"`
+	// Until is the time up to which the archived binary log contains all transactions.
+	Until string `json:"until"`
+}
+
+// An ArchivingStatus reports the archive of the binary log.
+type ArchivingStatus struct {
+	// OK is true while transactions are archived.
+	OK bool `json:"ok"`
+	// Message describes why they are not, and what to do.
+	//
+	// +optional
+	Message string `json:"message,omitempty"`
+	// Since is the time from which on the binary log is archived without a gap.
+	//
+	// +optional
+	Since *metav1.Time `json:"since,omitempty"`
+	// Until is the time up to which all transactions are archived. It is updated every few minutes.
+	//
+	// +optional
+	Until *metav1.Time `json:"until,omitempty"`
+	// From is the earliest time to which the instance can be recovered. Unset until a backup was verified after since.
+	//
+	// +optional
+	From *metav1.Time `json:"from,omitempty"`
+}
+
+// A RecoverySource is the result of the search for a backup and a binary log for spec.restore.at.
+type RecoverySource struct {
+	// Choice is the restore source that was searched for.
+	Choice string `json:"choice"`
+	// Backup is the name of the BackupRecord with which the recovery begins. Empty if the recovery is not possible.
+	//
+	// +optional
+	Backup string `json:"backup,omitempty"`
+	// Recovery specifies the binary log. Unset if the recovery is not possible.
+	//
+	// +optional
+	Recovery *Recovery `json:"recovery,omitempty"`
+	// Message describes why the recovery is not possible, and which times are.
+	//
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // IsRunning reports whether the restore is in progress. A nil restore is not.

@@ -34,6 +34,8 @@ func chooseStart(r *resolved, password string) (start, error) {
 		return out, err
 	case r.spec.Restore.Backup != nil:
 		return chooseNamed(r, *r.spec.Restore.Backup)
+	case r.spec.Restore.At != nil:
+		return chooseRecovery(r)
 	case r.spec.Restore.From != nil:
 		return chooseFrom(r)
 	case r.spec.Restore.Import != nil:
@@ -64,6 +66,8 @@ func withUsedChoice(message string, spec *v1.RestoreSpec, last *v1.BackupRecord)
 	switch {
 	case spec.Backup != nil:
 		field = "spec.restore.backup: " + *spec.Backup
+	case spec.At != nil:
+		field = "spec.restore.at: " + *spec.At
 	case spec.From != nil:
 		field = "spec.restore.from: " + *spec.From
 	case spec.Import != nil:

@@ -40,6 +40,9 @@ func report(r *resolved, s storage, begin start, rev revision, resources map[str
 		lastBackupCondition(r),
 		blockedCondition(blockerOf(r)),
 	}
+	if r.spec.Backup.Continuous != nil {
+		conditions = append(conditions, archivingCondition(r.XR.Status.Archiving))
+	}
 	return &Output{
 		Ready: ready,
 		Settled: (ready || r.started && begin.reason == v1.ReasonSuspended) && warning == nil && rev.settings == nil &&
@@ -194,6 +197,9 @@ func backupsStatus(r *resolved) *v1.BackupsStatus {
 	out := v1.BackupsStatus{Store: r.store, Last: r.XR.Status.NewestListed(), Message: backupsMessage(r)}
 	if schedule := r.XR.Status.BackupSchedule; schedule != nil {
 		out.NextTime, out.MissedTime = schedule.NextAt, schedule.MissedAt
+	}
+	if a := r.XR.Status.Archiving; a != nil && a.From != nil && r.spec.Backup.Continuous != nil {
+		out.RecoverableFromTime, out.RecoverableUntilTime = a.From, a.Until
 	}
 	if reflect.ValueOf(out).IsZero() {
 		return nil

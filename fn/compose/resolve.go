@@ -66,6 +66,8 @@ func resolve(in Input) (*resolved, error) {
 		checkPolicies(spec, r.spec),
 		checkFromKind(r, spec.Child("restore", "fromKind")),
 		checkImport(r, spec.Child("restore", "import")),
+		checkAt(r, spec.Child("restore", "at")),
+		checkContinuous(r, spec.Child("backup", "continuous")),
 		checkRequireTLS(r, spec),
 		checkNewSettings(r, spec.Child("config")),
 	)

@@ -44,6 +44,9 @@ func restoreFailure(j *batchv1.Job, from *v1.RestoreStatus, backup string) strin
 	case agent.ExitOccupied:
 		return fmt.Sprintf("The data volume already contains a database, so backup %q was not restored. Check the content "+
 			"of the volume. %s", backup, retry)
+	case agent.ExitTarget:
+		return fmt.Sprintf("The archived binary log does not lead from backup %q to spec.restore.at. Nothing was restored. See "+
+			"the log of Job %s. Create the claim again with another time", backup, qualifiedName(j.Namespace, j.Name))
 	case agent.ExitNoSpace:
 		return fmt.Sprintf("Backup %q does not fit on the data volume. Increase the storage "+
 			"size in the spec. %s", backup, retry)

@@ -50,6 +50,9 @@ func jobPod(r *resolved, from *v1.RestoreStatus) corev1.PodSpec {
 	if from.Import != nil {
 		return importPod(r, from.Import)
 	}
+	if from.Recovery != nil {
+		return recoveryPod(r, from)
+	}
 	return restorePod(r, from)
 }
 
@@ -59,10 +62,10 @@ func newRestoreJob(r *resolved, pod corev1.PodSpec) *batchv1.Job {
 }
 
 // restoreFailurePolicy makes the Job fail at once after an error that a retry cannot fix, and ignores disruptions of
-// the pod. For an import, it applies to all containers, because the init containers do most of the work.
+// the pod. For an import or a recovery, it applies to all containers, because the init containers do most of the work.
 func restoreFailurePolicy(from *v1.RestoreStatus) *batchv1.PodFailurePolicy {
 	container := new(v1.ComponentRestore)
-	if from.Import != nil {
+	if from.Import != nil || from.Recovery != nil {
 		container = nil
 	}
 	return &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{

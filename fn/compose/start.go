@@ -170,7 +170,13 @@ func chosenByJob(r *resolved, j *batchv1.Job) (*v1.RestoreStatus, error) {
 		return out, mayImport(r, out.Import)
 	}
 	for _, backup := range slices.Concat(r.Required.Records.Items, r.Required.Named.Items) {
-		if backup.Name == out.Backup && !mayRestore(r, &backup) {
+		if backup.Name != out.Backup {
+			continue
+		}
+		if err := checkRecovery(out, &backup); err != nil {
+			return nil, err
+		}
+		if !mayRestore(r, &backup) {
 			return nil, newRefusal(v1.ReasonNotSupported,
 				"Job %s: its annotation %s names backup %q, which is from an earlier namespace %q. Delete the Job, and it is "+
 					"created again",

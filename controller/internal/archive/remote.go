@@ -234,7 +234,7 @@ func (r *Remote) openArchive(ctx context.Context, key, sum string) (io.ReadClose
 	if !strings.HasSuffix(key, encryptedSuffix) {
 		return f, m, nil
 	}
-	in, err := r.decryptArchive(ctx, key, f)
+	in, err := r.Decrypt(ctx, key, f)
 	if err != nil {
 		_ = f.Close() // Nothing was written.
 		return nil, nil, explainRemote(err)
@@ -245,14 +245,6 @@ func (r *Remote) openArchive(ctx context.Context, key, sum string) (io.ReadClose
 type decrypted struct {
 	io.Reader
 	io.Closer
-}
-
-func (r *Remote) decryptArchive(ctx context.Context, key string, f io.Reader) (io.Reader, error) {
-	fileKey, err := r.Gateway.FileKey(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	return decrypt(f, age.NewInjectedFileKeyIdentity(fileKey))
 }
 
 // decrypt returns a reader that decrypts an archive. Its errors distinguish a damaged archive from a failed

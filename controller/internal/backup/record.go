@@ -50,6 +50,36 @@ func RestoreSourceFields(s *instance.State) any {
 		"heldBackup": steps.OrNil(source.HeldBackup)}
 }
 
+// RecoverySource returns the value of status.internal.recoverySource. It does not change once the function has chosen a
+// backup, or while the archive of a running instance grows.
+func RecoverySource(s *instance.State) *v1.RecoverySource {
+	previous, found := s.XR.Status.RecoverySource, s.Recovery
+	switch {
+	case s.XR.Spec.Restore.At == nil:
+		return nil
+	case found == nil, previous != nil && previous.Choice == found.Choice && previous.Backup != "" &&
+		previous.Backup == found.Backup && previous.Recovery.Timeline == found.Recovery.Timeline:
+		return previous
+	}
+	return found
+}
+
+// RecoverySourceFields returns the fields of RecoverySource for a merge patch. A merge patch removes a field only if it
+// is null.
+func RecoverySourceFields(s *instance.State) any {
+	source := RecoverySource(s)
+	if source == nil {
+		return nil
+	}
+	out := map[string]any{"choice": source.Choice, "backup": steps.OrNil(source.Backup),
+		"message": steps.OrNil(source.Message), "recovery": nil}
+	if r := source.Recovery; r != nil {
+		out["recovery"] = map[string]any{"at": r.At, "timeline": r.Timeline, "segment": r.Segment, "digest": r.Digest,
+			"until": r.Until}
+	}
+	return out
+}
+
 // NewRecord returns the BackupRecord of the next backup.
 func NewRecord(s *instance.State) *v1.BackupRecord {
 	number, attempt := s.Identity().BackupNumber, s.Attempt()

@@ -141,5 +141,13 @@ func GiveRestoreAccess(s *instance.State, _ steps.Step) []change.Change {
 	secret.OwnerReferences = []metav1.OwnerReference{
 		{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Name: s.RestoreTo.Name, UID: s.RestoreTo.UID}}
 	return []change.Change{change.InStore(change.GiveAccess, secret,
-		change.Remote{Store: from.Store, Archive: from.Path, Manifest: s.RestoreFrom.Manifest})}
+		change.Remote{Store: from.Store, Archive: from.Path, Manifest: s.RestoreFrom.Manifest, Log: restoreLog(s)})}
+}
+
+// restoreLog returns the prefix of the binary log that the restore Job applies, or "" if it applies none.
+func restoreLog(s *instance.State) string {
+	if r := s.XR.Status.Restore; r != nil && r.Recovery != nil {
+		return r.Recovery.Timeline
+	}
+	return ""
 }

@@ -112,6 +112,8 @@ type Remote struct {
 	// Job may read, and Manifest its manifest.
 	Folder, Archive string
 	Manifest        []byte
+	// Log is the prefix of an archived binary log that the Job may read in addition to the archive, or "".
+	Log string
 }
 
 // A Server is a running server of an instance.

@@ -68,6 +68,15 @@ func (h Half) GoOn(ctx context.Context) (*Making, error) {
 	})
 }
 
+// Continue locks a Half whose data an earlier container has written, and keeps that data. It returns nil if the import
+// is already complete.
+func (h Half) Continue(ctx context.Context) (*Making, error) {
+	return h.open(ctx, func(v *Volume) error { return v.checkUnused(ImportedHalf) })
+}
+
+// OpenVolume returns the locked volume. Close closes it.
+func (m *Making) OpenVolume() *Volume { return m.volume }
+
 // Complete marks the data as complete. It must be called after the server of the import has exited. The next
 // container accepts a Half only if it has this mark.
 func (m *Making) Complete() error {

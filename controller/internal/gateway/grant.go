@@ -21,6 +21,8 @@ type Grant struct {
 	Folder string `json:"folder,omitempty"`
 	// Object is the object that may be read. The grant also gives access to its file key.
 	Object string `json:"object,omitempty"`
+	// Log is the prefix of an archived binary log whose objects may be read, in addition to Object.
+	Log string `json:"log,omitempty"`
 }
 
 // A Signer signs grants. The gateway has only its public key.
@@ -63,6 +65,8 @@ func (g Grant) check() error {
 		return errors.New("the token does not specify a store")
 	case (g.Folder == "") == (g.Object == ""):
 		return errors.New("the token must be for either a prefix or an object")
+	case g.Log != "" && (g.Object == "" || !isPlain(g.Log)):
+		return fmt.Errorf("%.200q is not the prefix of a binary log for a recovery", g.Log)
 	case !isPlain(g.Folder + g.Object):
 		return fmt.Errorf("%.200q is not the name of an object", g.Folder+g.Object)
 	}
@@ -106,7 +110,7 @@ func (g Grant) mayWrite(key string) bool {
 }
 
 func (g Grant) mayRead(key string) bool {
-	return g.mayWrite(key) || g.Object != "" && key == g.Object && isPlain(key)
+	return isPlain(key) && (g.mayWrite(key) || g.Object != "" && key == g.Object || g.Log != "" && path.Dir(key) == g.Log)
 }
 
 // isArchive reports whether a name has the suffix of an archive. Jobs may not write other objects.

@@ -175,6 +175,9 @@ func (g *Gatherer) readLife(ctx context.Context, subject *Subject) (*State, erro
 	if s.Source, answers.StoreFailure, err = readSource(ctx, l, g.Stores, basis, answers.StoreFailure); err != nil {
 		return nil, err
 	}
+	if needsRecovery(subject) {
+		s.Recovery, answers.StoreFailure = readRecovery(ctx, g.Stores, basis, s.Source, answers.StoreFailure)
+	}
 	s.StoreAnswers = answers
 	if s.Work, err = readWork(ctx, l, basis, &s.BackupVolumes, whyHeld(s)); err != nil {
 		return nil, err

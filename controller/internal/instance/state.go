@@ -48,6 +48,9 @@ type State struct {
 	SettingsVerdict *v1.SettingsVerdict
 	// Source is the claim that spec.restore.from names. It is nil if the field is unset or the backup has been chosen.
 	Source *Source
+	// Recovery is the backup and the binary log for spec.restore.at. It is nil if the field is unset or the backup has
+	// been chosen.
+	Recovery *v1.RecoverySource
 	// Rules are the quotas and limits of the namespace in which Jobs run, or nil if they were not read.
 	Rules *nsrules.Rules
 }

@@ -18,6 +18,9 @@ type Stores interface {
 	// ReadNote returns the catalog entry of a backup in a store, or nil if there is none. An UnreadableNoteError only
 	// affects this entry.
 	ReadNote(ctx context.Context, store string, origin v1.BackedUpInstance, record string) (*v1.StoreNote, error)
+	// FindRecovery returns the backup and the binary log for a recovery to a time or a GTID. The records are the backups
+	// to choose from, the newest first.
+	FindRecovery(ctx context.Context, choice, at string, records []v1.BackupRecord) (*v1.RecoverySource, error)
 	// FindNotes returns the catalog entries in all stores for backups that were taken in a namespace. It omits known
 	// BackupRecords. It returns either all entries or an error.
 	FindNotes(ctx context.Context, namespace types.UID, isKnown func(record string) bool) ([]FoundNote, error)
@@ -221,7 +224,7 @@ func readChosenNote(ctx context.Context, r client.Reader, stores Stores, chosen 
 	case err != nil:
 		return nil, err
 	case record == nil || !record.IsProven() || !record.InStore() || record.Spec.Instance.Namespace != namespace ||
-		*record.Spec.Archive != chosen.Archive:
+		*record.Spec.Archive != chosen.Archive || !v1.IsLogOf(chosen.Recovery, record.Spec.Instance):
 		return nil, fmt.Errorf("backup %s changed after it was chosen for the restore", chosen.Backup)
 	}
 	n, err := stores.ReadNote(ctx, chosen.Archive.Store, record.Spec.Instance, record.Name)

@@ -46,6 +46,16 @@ func (s *fakeStores) ReadNote(_ context.Context, store string, origin v1.BackedU
 	return nil, s.err
 }
 
+func (s *fakeStores) FindRecovery(_ context.Context, choice, at string, records []v1.BackupRecord) (*v1.RecoverySource,
+	error) {
+	s.asked++
+	out := &v1.RecoverySource{Choice: choice, Message: "there is no backup"}
+	if len(records) > 0 {
+		out = &v1.RecoverySource{Choice: choice, Backup: records[0].Name, Recovery: &v1.Recovery{At: at}}
+	}
+	return out, s.err
+}
+
 func (s *fakeStores) FindNotes(_ context.Context, namespace types.UID, isKnown func(string) bool) ([]FoundNote, error) {
 	s.asked++
 	var out []FoundNote

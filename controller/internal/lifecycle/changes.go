@@ -127,6 +127,7 @@ func recordPreviousBackup(s *instance.State, _ steps.Step) []change.Change {
 		"previousBackup": s.Latest(), "heldBackup": steps.OrNil(backup.HeldBackup(s)),
 		"backupNumber": backup.NextBackupNumber(s), "backupNeeds": steps.OrNil(backup.NeededRoom(s)),
 		"backupNodes": backupNodes(s), "restoreSource": backup.RestoreSourceFields(s),
+		"recoverySource": backup.RecoverySourceFields(s),
 	})
 	fields["backups"] = backup.RecentBackups(s)
 	return steps.PatchXRStatus(s, fields)

@@ -41,6 +41,10 @@ func (s modelStores) ReadNote(_ context.Context, _ string, origin v1.BackedUpIns
 	return m.lives[n].storeNote(n), nil
 }
 
+func (s modelStores) FindRecovery(context.Context, string, string, []v1.BackupRecord) (*v1.RecoverySource, error) {
+	return nil, errors.New("no instance of the model is recovered to a time")
+}
+
 func (s modelStores) FindNotes(_ context.Context, namespace types.UID, isKnown func(string) bool) ([]instance.FoundNote,
 	error) {
 	m := s.reader.model()

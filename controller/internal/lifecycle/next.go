@@ -283,6 +283,7 @@ func knowsEarlierBackups(s *instance.State) bool {
 	status := s.XR.Status
 	return status.PreviousBackup == s.Latest() &&
 		equality.Semantic.DeepEqual(status.RestoreSource, backup.RestoreSource(s)) &&
+		equality.Semantic.DeepEqual(status.RecoverySource, backup.RecoverySource(s)) &&
 		status.HeldBackup == backup.HeldBackup(s) && status.BackupNumber == backup.NextBackupNumber(s) &&
 		status.BackupNeeds == backup.NeededRoom(s) &&
 		equality.Semantic.DeepEqual(status.BackupNodes, backupNodes(s)) &&

@@ -6,6 +6,7 @@ import (
 	"path"
 	"sort"
 
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/binlog"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
 )
 
@@ -103,4 +104,26 @@ func (r Reader) Segment(ctx context.Context, t Timeline, number int64) (*Last, e
 		return nil, err
 	}
 	return &Last{Timeline: t, Manifest: m, Digest: Digest(raw), Time: m.MaxTime}, nil
+}
+
+// Find returns the segment of a timeline that contains a transaction. The last segment must contain it or follow it.
+func (r Reader) Find(ctx context.Context, last *Last, g binlog.GTID) (*Manifest, error) {
+	found := last.Manifest
+	for low, high := int64(1), last.Number; low < high; {
+		middle := (low + high) / 2
+		m, err := r.Segment(ctx, last.Timeline, middle)
+		if err != nil {
+			return nil, err
+		}
+		until, err := binlog.ParseSet(m.Until)
+		if err != nil {
+			return nil, err
+		}
+		if until.Has(g) {
+			found, high = m.Manifest, middle
+		} else {
+			low = middle + 1
+		}
+	}
+	return found, nil
 }

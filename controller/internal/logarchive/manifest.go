@@ -106,11 +106,20 @@ func Digest(raw []byte) string {
 
 func numberText(number int64) string { return fmt.Sprintf("%010d", number) }
 
+// timelineTime is the format of the time in the name of a timeline.
+const timelineTime = "20060102150405"
+
 // A Timeline is the prefix of a timeline in the bucket.
 type Timeline struct{ Prefix string }
 
 func newTimeline(log string, now time.Time, random string) Timeline {
-	return Timeline{path.Join(log, now.UTC().Format("20060102150405")+"-"+random)}
+	return Timeline{path.Join(log, now.UTC().Format(timelineTime)+"-"+random)}
+}
+
+// Begun returns the time at which the timeline began.
+func (t Timeline) Begun() (time.Time, error) {
+	text, _, _ := strings.Cut(t.Name(), "-")
+	return time.Parse(timelineTime, text)
 }
 
 // Name returns the last part of the prefix.

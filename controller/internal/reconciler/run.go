@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/change"
@@ -64,6 +65,7 @@ func (o Options) Run(ctx context.Context, cfg *rest.Config) error {
 	if err != nil {
 		return err
 	}
+	all.archiving.ctx = ctx
 	for _, kind := range instance.Kinds() {
 		if err := all.watchKind(mgr, kind, o.MaxConcurrent); err != nil {
 			return err
@@ -93,6 +95,7 @@ type reconcilers struct {
 	stores       *storeReconciler
 	releases     releaseCheck
 	composites   composites
+	archiving    *archivingReconciler
 
 	backupObjects *backupObjectReconciler
 }
@@ -130,6 +133,9 @@ func (o Options) newReconcilers(mgr ctrl.Manager, cfg *rest.Config, watch *clock
 		},
 		stores: &storeReconciler{kube: kube, reader: live, writer: w, events: recorder, meter: meter, namespace: o.Namespace,
 			clock: watch.Now, holders: holders, lanes: lanes},
+		archiving: &archivingReconciler{gather: g, reader: live, writer: w, offer: rotate.Donors{Rotator: r}, stores: all,
+			dial: r.Dial, clock: time.Now, changed: map[string]chan event.TypedGenericEvent[instance.Key]{},
+			running: map[types.UID]*runningArchiver{}},
 		releases: releaseCheck{reader: live, writer: w, release: o.Release},
 		archives: &archiveReconciler{gather: g, writer: w, cache: mgr.GetClient(), events: recorder},
 		restoreTests: restoreTestReconciler{

@@ -24,6 +24,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -174,6 +175,7 @@ func reconcilersToldOf(t *testing.T, mgr ctrl.Manager) (*reconcilers, map[string
 		},
 		passwords: &passwordReconciler{retries: newRetries()},
 		archives:  &archiveReconciler{},
+		archiving: &archivingReconciler{changed: map[string]chan event.TypedGenericEvent[instance.Key]{}},
 		restoreTests: restoreTestReconciler{cache: heard(sync.OnceFunc(func() { close(ofTests) })), clock: time.Now,
 			failed: &sync.Map{}},
 		composites: c,

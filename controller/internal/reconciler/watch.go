@@ -53,7 +53,8 @@ func (r *reconcilers) watchKind(mgr ctrl.Manager, kind instance.Kind, atOnce int
 		// Events of claims and XRs trigger restore tests, too. A deletion has priority over a test, and a new instance may
 		// have the name of a tested one.
 		return errors.Join(tests.Watch(c.claims(kind)), mgr.Add(whenInstalled(mgr, kind.XR, func() error {
-			return errors.Join(r.passwords.watchServers(mgr, c, kind, atOnce), instances.Watch(c.xrs(kind)),
+			return errors.Join(r.passwords.watchServers(mgr, c, kind, atOnce),
+				r.archiving.watchArchiving(mgr, c, kind, atOnce), instances.Watch(c.xrs(kind)),
 				tests.Watch(c.xrs(kind)))
 		})))
 	}))

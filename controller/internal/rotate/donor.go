@@ -20,6 +20,7 @@ import (
 type donor interface {
 	OfferClone(ctx context.Context, account string) (sql.Password, sql.Layout, error)
 	WithdrawClone(ctx context.Context, account string) error
+	OfferArchive(ctx context.Context) (sql.Password, error)
 	OutsideData(ctx context.Context) ([]sql.Outside, error)
 }
 
@@ -68,6 +69,20 @@ func (d Donors) WithdrawClone(ctx context.Context, in *change.Server) error {
 		return nil
 	}
 	return d.visit(ctx, in, func(s donor) error { return s.WithdrawClone(ctx, sql.CloneAccount) })
+}
+
+// OfferArchive creates the account with which the binary log of a server is read, and returns its password.
+func (d Donors) OfferArchive(ctx context.Context, in *change.Server) (p sql.Password, err error) {
+	err = d.visit(ctx, in, func(s donor) (err error) {
+		p, err = s.OfferArchive(ctx)
+		return err
+	})
+	return p, err
+}
+
+// WithdrawArchive deletes that account if it exists.
+func (d Donors) WithdrawArchive(ctx context.Context, in *change.Server) error {
+	return d.visit(ctx, in, func(s donor) error { return s.WithdrawClone(ctx, sql.ArchiveAccount) })
 }
 
 // CheckData returns an error if the server has data outside of its data directory. The caller must not stop the

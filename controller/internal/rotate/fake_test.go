@@ -262,6 +262,10 @@ func (s *fakeSession) OutsideData(context.Context) ([]sql.Outside, error) {
 	return s.outside, s.down
 }
 
+func (s *fakeSession) OfferArchive(context.Context) (sql.Password, error) {
+	return sql.NewPassword(), nil
+}
+
 func (s *fakeSession) WithdrawClone(_ context.Context, account string) error {
 	return s.effect("withdraw", func() error { delete(s.cloners, account); return nil })
 }

@@ -220,7 +220,7 @@ func (c Cluster) Access(ctx context.Context, remote *change.Remote) (map[string]
 	if remote.Folder != "" {
 		life = agent.BackupAccessLife
 	}
-	token, err := signer.Sign(gateway.Grant{Store: remote.Store, Folder: remote.Folder, Object: remote.Archive},
+	token, err := signer.Sign(gateway.Grant{Store: remote.Store, Folder: remote.Folder, Object: remote.Archive, Log: remote.Log},
 		c.Clock().Add(life))
 	if err != nil {
 		return nil, err
@@ -236,6 +236,15 @@ func (c Cluster) Access(ctx context.Context, remote *change.Remote) (map[string]
 		out[archive.ManifestFile] = remote.Manifest
 	}
 	return out, nil
+}
+
+// Open opens a BackupStore in which this cluster may write. The store is not limited by Lanes.
+func (c Cluster) Open(ctx context.Context, name string) (out *Store, err error) {
+	err = c.askHeld(ctx, name, func(s *Store) error {
+		out = s
+		return nil
+	})
+	return out, err
 }
 
 func (c Cluster) findNotesIn(ctx context.Context, backupStore *v1.BackupStore, namespace types.UID,

@@ -104,3 +104,6 @@ func valueOf(s *corev1.Secret, key string) (string, error) {
 	}
 	return v, nil
 }
+
+// AgeRecipients returns the recipients that objects are encrypted for. It is empty if they are not encrypted.
+func (s *Store) AgeRecipients() []age.Recipient { return s.recipients }

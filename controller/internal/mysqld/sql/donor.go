@@ -85,7 +85,7 @@ func (s *Session) OfferClone(ctx context.Context, account string) (Password, Lay
 	if err != nil {
 		return "", Layout{}, err
 	}
-	p, err := s.createCloner(ctx, account)
+	p, err := s.createAccount(ctx, account, "clone")
 	if err != nil {
 		return "", Layout{}, err
 	}
@@ -116,9 +116,9 @@ func (s *Session) checkPacket(ctx context.Context) error {
 // newTries is the maximum number of passwords that are tried if the server's password rules forbid words.
 const newTries = 5
 
-// createCloner creates the account with a password that follows the server's rules. It tries several passwords,
-// because a random password may contain a forbidden word.
-func (s *Session) createCloner(ctx context.Context, account string) (Password, error) {
+// createAccount creates the account with a password that follows the server's rules. It tries several passwords,
+// because a random password may contain a forbidden word. Errors mention the purpose of the account.
+func (s *Session) createAccount(ctx context.Context, account, purpose string) (Password, error) {
 	rules, err := s.passwordRules(ctx)
 	if err != nil {
 		return "", err
@@ -133,13 +133,50 @@ func (s *Session) createCloner(ctx context.Context, account string) (Password, e
 		if err == nil {
 			return p, nil
 		}
-		if err = s.wrapSecret(err, "create the clone account"); !IsAgainstPolicy(err) {
+		if err = s.wrapSecret(err, "create the "+purpose+" account"); !IsAgainstPolicy(err) {
 			return "", err
 		}
 	}
 	return "", &RuleError{fmt.Sprintf(
 		"the server's password policy (validate_password: %s) refuses every generated password (%v): change the "+
 			"policy, or take backups with method Cold", rules, err)}
+}
+
+// ErrNoArchive means that the binary log of a server cannot be archived.
+var ErrNoArchive = errors.New("the binary log of this server cannot be archived, because this requires MySQL 8.0.26 or " +
+	"later with gtid_mode=ON and log_bin=ON")
+
+// ArchiveAccount is the account with which the controller reads the binary log of the server.
+const ArchiveAccount = "crossplane-mysql-archive"
+
+// OfferArchive creates an account that may only read the server's binary log, and only over TLS. It first deletes an
+// existing account with that name. The statements are not written to the binary log. The password is new and follows
+// the server's rules.
+func (s *Session) OfferArchive(ctx context.Context) (Password, error) {
+	v, err := s.knownVersion(ctx)
+	if err != nil {
+		return "", err
+	}
+	mode, log := sql.NullString{}, sql.NullInt64{}
+	if v.Flavour == version.MySQL && slices.Compare([]int{v.Major, v.Minor, v.Patch}, []int{8, 0, 26}) >= 0 {
+		if err := s.queryRow(ctx, []sql.Scanner{&mode, &log}, "SELECT @@GLOBAL.gtid_mode, @@GLOBAL.log_bin"); err != nil {
+			return "", s.wrapError(err, "read gtid_mode")
+		}
+	}
+	if mode.String != "ON" || log.Int64 != 1 {
+		return "", ErrNoArchive
+	}
+	if err := s.WithdrawClone(ctx, ArchiveAccount); err != nil {
+		return "", err
+	}
+	p, err := s.createAccount(ctx, ArchiveAccount, "archive")
+	if err != nil {
+		return "", err
+	}
+	if err := s.execStatement(ctx, "GRANT REPLICATION SLAVE ON *.* TO ?@'%'", ArchiveAccount); err != nil {
+		return "", s.wrapError(err, "grant REPLICATION SLAVE to the archive account")
+	}
+	return p, nil
 }
 
 // CheckDonor checks whether a foreign server can be cloned. It does not change that server.

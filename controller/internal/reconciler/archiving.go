@@ -1,0 +1,389 @@
+package reconciler
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/binlog"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/logarchive"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/recovery"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/rotate"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/stores"
+)
+
+const (
+	// archiverID is the server_id of the archiver. Servers of instances have other ones, and each server has only one
+	// archiver.
+	archiverID = 4294967294
+	// untilInterval is the interval at which the time of the last archived transaction is written to the status. Each
+	// write makes Crossplane call the function.
+	untilInterval = 5 * time.Minute
+	// baseInterval is the interval at which the controller looks for the first backup after the archive began.
+	baseInterval = 20 * time.Second
+	// firstRetry and longestRetry are the shortest and the longest delay before a failed archiver starts again.
+	firstRetry   = time.Second
+	longestRetry = 30 * time.Second
+	// maxChanged is the maximum number of instances of a kind that wait for a reconcile.
+	maxChanged = 1000
+)
+
+// An archiveOffer creates and deletes the account with which the binary log of a server is read.
+type archiveOffer interface {
+	OfferArchive(ctx context.Context, in *change.Server) (sql.Password, error)
+	WithdrawArchive(ctx context.Context, in *change.Server) error
+}
+
+var _ archiveOffer = rotate.Donors{}
+
+// An archivingReconciler archives the binary logs of instances with spec.backup.continuous. It runs one archiver for
+// each of them.
+type archivingReconciler struct {
+	gather xrGatherer
+	reader client.Reader
+	writer writer
+	offer  archiveOffer
+	stores stores.Cluster
+	dial   sql.Dial
+	clock  func() time.Time
+	// changed receives the keys of instances whose archiver has failed or recovered. There is a channel for each kind.
+	changed map[string]chan event.TypedGenericEvent[instance.Key]
+
+	// ctx ends when the controller stops.
+	ctx     context.Context //nolint:containedctx // Archivers run longer than a reconcile.
+	mu      sync.Mutex
+	running map[types.UID]*runningArchiver
+}
+
+// A runningArchiver archives the binary log of one instance.
+type runningArchiver struct {
+	key    instance.Key
+	server change.Server
+	origin v1.BackedUpInstance
+	store  string
+	stop   context.CancelFunc
+	ended  chan struct{}
+
+	mu       sync.Mutex
+	progress logarchive.Progress
+	failure  string
+}
+
+// watchArchiving starts the controller for a kind.
+func (r *archivingReconciler) watchArchiving(mgr ctrl.Manager, c composites, kind instance.Kind, atOnce int) error {
+	name := strings.ToLower(kind.InstanceKind()) + "-archiving"
+	keys := handler.TypedFuncs[instance.Key, instance.Key]{
+		GenericFunc: func(_ context.Context, e event.TypedGenericEvent[instance.Key], q queueOf) { q.Add(e.Object) },
+	}
+	r.mu.Lock()
+	r.changed[kind.InstanceKind()] = make(chan event.TypedGenericEvent[instance.Key], maxChanged)
+	r.mu.Unlock()
+	return builder.TypedControllerManagedBy[instance.Key](mgr).
+		Named(name).
+		WatchesRawSource(c.xrs(kind)).
+		WatchesRawSource(source.TypedChannel(r.changed[kind.InstanceKind()], keys)).
+		WithOptions(controller.TypedOptions[instance.Key]{MaxConcurrentReconciles: atOnce}).
+		WithLogConstructor(logFor(mgr, name)).
+		Complete(r)
+}
+
+// Reconcile starts and stops the archivers of all instances with a name, and reports their progress.
+func (r *archivingReconciler) Reconcile(ctx context.Context, k instance.Key) (reconcile.Result, error) {
+	lives, err := r.gather.GatherXRs(ctx, k)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	r.stopOthers(k, lives)
+	out := reconcile.Result{}
+	for _, s := range lives {
+		if !mayArchive(s) {
+			continue
+		}
+		after, err := r.reconcileLife(ctx, k, s)
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		out.RequeueAfter = sooner(out.RequeueAfter, after)
+	}
+	return out, nil
+}
+
+// mayArchive reports whether the binary log of an instance is to be archived. A deletion stops the server, and its
+// archiver ends with the last transaction.
+func mayArchive(s *instance.State) bool {
+	return s.XR != nil && !s.XR.Stale && s.XR.Type == v1.TypeMySQL && s.XR.Spec.Backup.Continuous != nil &&
+		s.XR.Status.BackupStore != "" && s.XR.Status.Authorities != "" && !s.XR.IsDeleting()
+}
+
+// stopOthers stops the archivers of instances that no longer want one. An archiver of a deleted instance ends when its
+// server has stopped.
+func (r *archivingReconciler) stopOthers(k instance.Key, lives []*instance.State) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for uid, a := range r.running {
+		if a.key != k {
+			continue
+		}
+		keeps := slices.ContainsFunc(lives, func(s *instance.State) bool {
+			return s.Life.XR == uid && (mayArchive(s) && a.store == s.XR.Status.BackupStore || s.XR != nil && s.XR.IsDeleting())
+		})
+		if !keeps {
+			a.stop()
+			delete(r.running, uid)
+		}
+	}
+}
+
+func (r *archivingReconciler) reconcileLife(ctx context.Context, k instance.Key, s *instance.State) (time.Duration,
+	error) {
+	_, serving := servedSince(s.XR)
+	r.mu.Lock()
+	a := r.running[s.Life.XR]
+	if a == nil && serving {
+		a = r.start(ctx, k, s)
+		r.running[s.Life.XR] = a
+	}
+	r.mu.Unlock()
+	if a == nil {
+		return 0, nil // The server has not started yet. Its first start is an event.
+	}
+	next, err := r.statusOf(ctx, s, a)
+	if err != nil {
+		return 0, err
+	}
+	after := untilInterval
+	if next.OK && next.From == nil {
+		after = baseInterval
+	}
+	if !isArchivingNews(s.XR.Status.Archiving, next) {
+		return after, nil
+	}
+	err = r.writer.Apply(ctx, steps.PatchXRInternal(s, map[string]any{"archiving": archivingFields(next)}))
+	return after, err
+}
+
+// isArchivingNews reports whether a status must be written. The time of the last transaction alone is written only
+// from time to time.
+func isArchivingNews(previous, next *v1.ArchivingStatus) bool {
+	switch {
+	case previous == nil || previous.OK != next.OK || previous.Message != next.Message ||
+		!previous.Since.Equal(next.Since) || !previous.From.Equal(next.From):
+		return true
+	case next.Until == nil || previous.Until == nil:
+		return next.Until != nil
+	}
+	return next.Until.Sub(previous.Until.Time) >= untilInterval-time.Second
+}
+
+// archivingFields returns the fields for a merge patch. A merge patch removes a field only if it is null.
+func archivingFields(a *v1.ArchivingStatus) map[string]any {
+	out := map[string]any{"ok": a.OK, "message": steps.OrNil(a.Message)}
+	for name, t := range map[string]*metav1.Time{"since": a.Since, "until": a.Until, "from": a.From} {
+		out[name] = nil
+		if t != nil {
+			out[name] = t.UTC().Format(time.RFC3339)
+		}
+	}
+	return out
+}
+
+// statusOf returns the status of an archiver, and requests a backup if the archive has none to continue.
+func (r *archivingReconciler) statusOf(ctx context.Context, s *instance.State, a *runningArchiver) (*v1.ArchivingStatus,
+	error) {
+	p, failure := a.state()
+	out := &v1.ArchivingStatus{OK: failure == "" && p.Timeline.Prefix != "", Message: failure}
+	if p.Timeline.Prefix == "" {
+		if failure == "" {
+			out.Message = "The archive of the binary log begins"
+		}
+		return out, nil
+	}
+	begun, err := p.Timeline.Begun()
+	if err != nil {
+		return nil, err
+	}
+	out.Since = &metav1.Time{Time: begun}
+	if !p.Until.IsZero() {
+		out.Until = &metav1.Time{Time: p.Until.Truncate(time.Second)}
+	}
+	from, ok, err := r.earliest(ctx, s, begun)
+	switch {
+	case err != nil:
+		return nil, err
+	case ok:
+		out.From = &metav1.Time{Time: from.Truncate(time.Second)}
+		return out, nil
+	case failure == "":
+		out.Message = "A recovery is possible after the next verified backup"
+		err = r.requestBase(ctx, s, p.Timeline)
+	}
+	return out, err
+}
+
+// earliest returns the earliest time to which the instance can be recovered.
+func (r *archivingReconciler) earliest(ctx context.Context, s *instance.State, begun time.Time) (time.Time, bool,
+	error) {
+	all := &v1.BackupRecordList{}
+	if err := r.reader.List(ctx, all, client.MatchingLabels{v1.LabelInstance: s.Life.Key()}); err != nil {
+		return time.Time{}, false, fmt.Errorf("cannot list BackupRecords: %w", err)
+	}
+	own := slices.DeleteFunc(all.Items, func(b v1.BackupRecord) bool { return b.Spec.Instance.XR != s.Life.XR })
+	bases, _ := stores.BasesOf(own)
+	out, ok := recovery.Earliest(bases, begun)
+	return out, ok, nil
+}
+
+// requestBase creates a Backup, because a recovery needs a backup that was taken after the archive began. The name is
+// the same for each call, so that only one Backup is created.
+func (r *archivingReconciler) requestBase(ctx context.Context, s *instance.State, t logarchive.Timeline) error {
+	_, random, _ := strings.Cut(t.Name(), "-")
+	return r.writer.Apply(ctx, []change.Change{change.NewObject(&v1.Backup{
+		TypeMeta: metav1.TypeMeta{APIVersion: v1.GroupVersion.String(), Kind: v1.KindBackup},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Life.Namespace,
+			Name: fmt.Sprintf("%.40s-log-%s", s.Life.Name, random)},
+		Spec: v1.BackupObjectSpec{Instance: v1.InstanceReference{Kind: s.Life.Kind, Name: s.Life.Name},
+			Method: v1.MethodOnline},
+	})})
+}
+
+// start starts an archiver.
+func (r *archivingReconciler) start(ctx context.Context, k instance.Key, s *instance.State) *runningArchiver {
+	running, stop := context.WithCancel(log.IntoContext(r.ctx, log.FromContext(ctx)))
+	a := &runningArchiver{key: k, server: change.Server{Of: s.Life, Authorities: s.XR.Status.Authorities},
+		store: s.XR.Status.BackupStore, stop: stop, ended: make(chan struct{}),
+		origin: v1.BackedUpInstance{Kind: s.Life.Kind, Namespace: s.Life.Namespace, NamespaceUID: s.NamespaceUID(),
+			Name: s.Life.Name, XR: s.Life.XR}}
+	go r.run(running, a)
+	return a
+}
+
+// run runs an archiver until it is stopped. After an error, it starts again.
+func (r *archivingReconciler) run(ctx context.Context, a *runningArchiver) {
+	defer close(a.ended)
+	var password sql.Password
+	for pause := firstRetry; ; pause = min(2*pause, longestRetry) {
+		start := r.clock()
+		err := r.archive(ctx, a, &password)
+		if ctx.Err() != nil {
+			return
+		}
+		if r.clock().Sub(start) > longestRetry {
+			pause = firstRetry
+		}
+		log.FromContext(ctx).Info("The archive of the binary log was interrupted", "after", pause, "error", err)
+		if a.fail(v1.PrintableText(fmt.Sprint(err), v1.MaxForeignText)) {
+			r.announce(a.key)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+// archive archives until an error occurs. It creates the account if the password is unknown or refused.
+func (r *archivingReconciler) archive(ctx context.Context, a *runningArchiver, password *sql.Password) error {
+	s, err := r.stores.Open(ctx, a.store)
+	if err != nil {
+		return err
+	}
+	if *password == "" {
+		if *password, err = r.offer.OfferArchive(ctx, &a.server); err != nil {
+			return err
+		}
+	}
+	archiver := &logarchive.Archiver{
+		Reader: s.LogOf(a.origin), Recipients: s.AgeRecipients(), Now: r.clock,
+		Connect: func(ctx context.Context) (logarchive.Stream, binlog.State, error) {
+			return r.connect(ctx, a, *password)
+		},
+		Report: func(p logarchive.Progress) {
+			if a.report(p) {
+				r.announce(a.key)
+			}
+		},
+	}
+	err = archiver.Run(ctx)
+	if binlog.IsRefused(err) {
+		*password = "" // A restore or a user has replaced the account.
+	}
+	return err
+}
+
+// connect logs in to a server.
+func (r *archivingReconciler) connect(ctx context.Context, a *runningArchiver,
+	password sql.Password) (logarchive.Stream, binlog.State, error) {
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM([]byte(a.server.Authorities))
+	host := a.server.Of.Host()
+	s, err := binlog.Connect(ctx, binlog.Source{
+		Address: net.JoinHostPort(host, strconv.Itoa(v1.Port)), Dial: r.dial, ServerID: archiverID,
+		TLS:  &tls.Config{RootCAs: pool, ServerName: host, MinVersion: tls.VersionTLS12},
+		User: sql.ArchiveAccount, Password: string(password),
+	})
+	if err != nil {
+		return nil, binlog.State{}, err
+	}
+	return s, s.State, nil
+}
+
+// announce requests a reconcile of an instance. If too many requests wait, the next reconcile is a few minutes late.
+func (r *archivingReconciler) announce(k instance.Key) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	select {
+	case r.changed[k.Kind] <- event.TypedGenericEvent[instance.Key]{Object: k}:
+	default:
+	}
+}
+
+// report stores the progress. It returns true if users must see it at once.
+func (a *runningArchiver) report(p logarchive.Progress) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	isNews := a.failure != "" || a.progress.Timeline != p.Timeline
+	a.progress, a.failure = p, ""
+	return isNews
+}
+
+// fail stores an error. It returns true if users must see it at once.
+func (a *runningArchiver) fail(failure string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	isNews := !instance.SaysSame(a.failure, failure)
+	if isNews {
+		a.failure = failure
+	}
+	return isNews
+}
+
+func (a *runningArchiver) state() (logarchive.Progress, string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.progress, a.failure
+}

@@ -1,0 +1,107 @@
+package recovery
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/logarchive"
+)
+
+// A Base is a verified backup with which a recovery can begin.
+type Base struct {
+	// Record is the name of the BackupRecord.
+	Record string
+	// Begun and Completed are the times between which the backup was taken. Its data is from a time between them.
+	Begun, Completed time.Time
+	// Lines are the timelines of the same instance in the same store, the oldest first.
+	Lines []Line
+}
+
+// A Line is a timeline of an archived binary log.
+type Line struct {
+	*logarchive.Last
+
+	// Begun is the time at which the timeline began.
+	Begun time.Time
+}
+
+// continues reports whether the timeline contains all transactions after a backup. The backup must have begun after
+// the timeline, because the transactions before the timeline are in no segment.
+func (l Line) continues(b Base) bool { return b.Begun.After(l.Begun) }
+
+// Choose returns the backup and the timeline for a recovery to a time. The bases must be sorted, the newest first. If
+// the recovery is not possible, the error says which times are.
+func Choose(at time.Time, bases []Base) (Base, Line, error) {
+	for _, b := range bases {
+		if b.Completed.After(at) {
+			continue
+		}
+		for i := len(b.Lines) - 1; i >= 0; i-- {
+			if l := b.Lines[i]; l.continues(b) && !l.until().Before(at) {
+				return b, l, nil
+			}
+		}
+	}
+	return Base{}, Line{}, fmt.Errorf("%s is not possible. %s", at.UTC().Format(time.RFC3339Nano), describeRanges(bases))
+}
+
+func (l Line) until() time.Time { return time.UnixMicro(int64(l.Time)) } //nolint:gosec // A time.
+
+// maxRanges is the maximum number of ranges in a message.
+const maxRanges = 3
+
+// describeRanges returns the times to which a recovery is possible, the latest first.
+func describeRanges(bases []Base) string {
+	text, count := "", 0
+	for i := range bases {
+		from, until, ok := rangeOf(bases, i)
+		if !ok || count == maxRanges {
+			continue
+		}
+		count++
+		text += fmt.Sprintf("Possible is %s to %s. ", from.UTC().Format(time.RFC3339), until.UTC().Format(time.RFC3339))
+	}
+	if text == "" {
+		return "No backup has an archived binary log (spec.backup.continuous) that continues it"
+	}
+	return text[:len(text)-2]
+}
+
+// rangeOf returns the times that are possible from a base, unless the range of an older base contains them.
+func rangeOf(bases []Base, i int) (from, until time.Time, ok bool) {
+	b := bases[i]
+	for k := len(b.Lines) - 1; k >= 0; k-- {
+		l := b.Lines[k]
+		if !l.continues(b) || l.until().Before(b.Completed) {
+			continue
+		}
+		for _, older := range bases[i+1:] {
+			if hasLine(older, l) && l.continues(older) {
+				return from, until, false
+			}
+		}
+		return b.Completed, l.until(), true
+	}
+	return from, until, false
+}
+
+func hasLine(b Base, l Line) bool {
+	for _, other := range b.Lines {
+		if other.Timeline == l.Timeline {
+			return true
+		}
+	}
+	return false
+}
+
+// Earliest returns the earliest time to which a recovery with a timeline is possible, or false if there is none. The
+// bases may be in any order.
+func Earliest(bases []Base, begun time.Time) (out time.Time, ok bool) {
+	for _, b := range bases {
+		if !b.Begun.After(begun) || ok && !b.Completed.Before(out) {
+			continue
+		}
+		out, ok = b.Completed, true
+	}
+	return out, ok
+}

@@ -1,0 +1,133 @@
+package stores
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/binlog"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/logarchive"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/recovery"
+)
+
+// LogOf returns a reader of the archived binary log of an instance.
+func (s *Store) LogOf(i v1.BackedUpInstance) logarchive.Reader {
+	return logarchive.Reader{Bucket: s.Bucket, Key: s.Seal, Log: v1.StoreLogFolder(i)}
+}
+
+// BasesOf returns the verified backups among records that are in a store, without their timelines. The records must be
+// sorted newest first.
+func BasesOf(records []v1.BackupRecord) (bases []recovery.Base, of []*v1.BackupRecord) {
+	for i := range records {
+		r := &records[i]
+		if !r.IsProven() || r.DeletionTimestamp != nil || !r.InStore() || r.Status.CompletionTime == nil {
+			continue
+		}
+		bases = append(bases, recovery.Base{Record: r.Name, Begun: r.Announced().Time,
+			Completed: r.Status.CompletionTime.Add(time.Second)}) // The time has whole seconds.
+		of = append(of, r)
+	}
+	return bases, of
+}
+
+// FindRecovery returns the backup and the part of the binary log for a recovery to a time or a GTID. The records must
+// be sorted newest first. If the recovery is not possible, the result says which times are. An error means that a store
+// did not respond.
+func (c Cluster) FindRecovery(ctx context.Context, choice, at string, records []v1.BackupRecord) (*v1.RecoverySource,
+	error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	out := &v1.RecoverySource{Choice: choice}
+	target, err := recovery.ParseTarget(at)
+	if err != nil {
+		out.Message = err.Error()
+		return out, nil
+	}
+	bases, of := BasesOf(records)
+	logs := map[string][]recovery.Line{}
+	moment := time.UnixMicro(int64(target.Time)) //nolint:gosec // A time.
+	for i, r := range of {
+		key := r.Spec.Archive.Store + "/" + v1.StoreLogFolder(r.Spec.Instance)
+		lines, known := logs[key]
+		if !known {
+			if lines, err = c.linesOf(ctx, r); err != nil {
+				return nil, err
+			}
+			logs[key] = lines
+		}
+		bases[i].Lines = lines
+	}
+	if target.Time == 0 {
+		if moment, err = c.momentOf(ctx, target.GTID, bases, of); err != nil {
+			return nil, err
+		}
+		if moment.IsZero() {
+			out.Message = fmt.Sprintf("transaction %s is not in the archived binary log", target.GTID)
+			return out, nil
+		}
+	}
+	b, l, err := recovery.Choose(moment, bases)
+	if err != nil {
+		out.Message = err.Error()
+		return out, nil
+	}
+	out.Backup = b.Record
+	out.Recovery = &v1.Recovery{At: at, Timeline: l.Prefix, Segment: l.Number, Digest: l.Digest,
+		Until: recovery.Target{Time: l.Last.Time}.String()}
+	return out, nil
+}
+
+// linesOf returns the timelines of the instance of a backup.
+func (c Cluster) linesOf(ctx context.Context, r *v1.BackupRecord) ([]recovery.Line, error) {
+	var out []recovery.Line
+	name := r.Spec.Archive.Store
+	err := c.ask(ctx, name, func(s *Store) error {
+		log := s.LogOf(r.Spec.Instance)
+		all, err := log.Timelines(ctx)
+		if err != nil {
+			return err
+		}
+		for _, t := range all {
+			last, err := log.Last(ctx, t)
+			if err != nil {
+				return err
+			}
+			begun, err := t.Begun()
+			if err != nil {
+				return err
+			}
+			out = append(out, recovery.Line{Last: last, Begun: begun})
+		}
+		return nil
+	})
+	if errors.As(err, new(*unopenedError)) {
+		return nil, err
+	}
+	return out, inStore(name, err)
+}
+
+// momentOf returns a time shortly before a transaction was committed, or the zero time if it is in no timeline. A
+// backup that was completed before that time does not contain the transaction.
+func (c Cluster) momentOf(ctx context.Context, g binlog.GTID, bases []recovery.Base,
+	of []*v1.BackupRecord) (out time.Time, err error) {
+	for i, b := range bases {
+		for _, l := range b.Lines {
+			until, perr := binlog.ParseSet(l.Until)
+			start, serr := binlog.ParseSet(l.Start)
+			if perr != nil || serr != nil || !until.Has(g) || start.Has(g) {
+				continue
+			}
+			err := c.ask(ctx, of[i].Spec.Archive.Store, func(s *Store) error {
+				m, err := s.LogOf(of[i].Spec.Instance).Find(ctx, l.Last, g)
+				if err == nil {
+					out = time.UnixMicro(int64(m.FirstTime)) //nolint:gosec // A time.
+				}
+				return err
+			})
+			return out, err
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,138 @@
+package compose
+
+import (
+	"regexp"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+var (
+	timePattern = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)$`)
+	gtidPattern = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(:[a-z_][a-z0-9_]{0,31})?:[1-9]\d{0,17}$`)
+)
+
+// checkAt validates spec.restore.at.
+func checkAt(r *resolved, fldPath *field.Path) field.ErrorList {
+	restore := &r.spec.Restore
+	if restore.At == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	_, err := time.Parse(time.RFC3339Nano, *restore.At)
+	if (err != nil || !timePattern.MatchString(*restore.At)) && !gtidPattern.MatchString(*restore.At) {
+		errs = append(errs, field.Invalid(fldPath, clipText(*restore.At),
+			"must be a time, such as 2026-11-22T18:00:00.25Z, or the GTID of a transaction"))
+	}
+	if r.database {
+		errs = append(errs, field.Forbidden(fldPath, "is supported only for a MySQL, and not for a Database. Remove it"))
+	}
+	if restore.Backup != nil || restore.Import != nil || restore.Policy == v1.RestoreNever {
+		errs = append(errs, field.Forbidden(fldPath, "backup, import or policy Never is also set. Remove one of them"))
+	}
+	return errs
+}
+
+// checkContinuous validates spec.backup.continuous. A volume cannot contain the binary log.
+func checkContinuous(r *resolved, fldPath *field.Path) field.ErrorList {
+	switch {
+	case r.spec.Backup.Continuous == nil || !r.Required.Platform.Known:
+		return nil
+	case r.database:
+		return field.ErrorList{field.Forbidden(fldPath, "is supported only for a MySQL, and not for a Database. Remove it")}
+	case r.store == "":
+		return field.ErrorList{field.Forbidden(fldPath,
+			"requires a BackupStore. Set spec.backup.storeRef, or remove continuous")}
+	}
+	return nil
+}
+
+// chooseRecovery restores the backup from which the controller can recover the requested time.
+func chooseRecovery(r *resolved) (start, error) {
+	const fldPath = "spec.restore.at"
+	found := r.XR.Status.RecoverySource
+	switch {
+	case found == nil || found.Choice != r.spec.Restore.Choice():
+		return holdServer(v1.ReasonWaiting, "Waiting for the controller to find a backup and a binary log for %s. "+
+			checkController, fldPath), nil
+	case found.Backup == "" || found.Recovery == nil:
+		return start{}, newRefusal(v1.ReasonInvalid, "%s: %s. Set a time that is possible, or remove the field", fldPath,
+			found.Message)
+	}
+	among := r.Required.Records.Items
+	if r.spec.Restore.From != nil {
+		among = r.Required.Named.Items
+	}
+	b := v1.LatestBackup(among, func(b *v1.BackupRecord) bool { return b.Name == found.Backup })
+	switch {
+	case b == nil:
+		return holdServer(v1.ReasonWaiting, "Waiting for Crossplane to read backup %q, with which the recovery begins",
+			found.Backup), nil
+	case !b.IsProven() || b.DeletionTimestamp != nil:
+		return holdServer(v1.ReasonWaiting, "Backup %q, with which the recovery begins, is being deleted. The controller looks "+
+			"for another one", b.BackupName()), nil
+	}
+	out, err := startFrom(r, b)
+	if out.restore != nil {
+		out.restore.Recovery = found.Recovery.DeepCopy()
+		if err := checkRecovery(out.restore, b); err != nil {
+			return start{}, err
+		}
+		out = startAfter(r, out.restore)
+	}
+	return out, err
+}
+
+// checkRecovery returns an error unless a recovery applies the binary log of the instance that was backed up.
+func checkRecovery(from *v1.RestoreStatus, b *v1.BackupRecord) error {
+	if c := from.Recovery; c != nil && (!v1.IsLogOf(c, b.Spec.Instance) || from.Archive.Store == "" ||
+		!sha256Pattern.MatchString(c.Digest) || c.Segment < 1) {
+		return newRefusal(v1.ReasonInvalid, "The binary log for the recovery does not belong to backup %q", b.BackupName())
+	}
+	return nil
+}
+
+// recoveryPod returns the pod that unpacks a backup and applies the archived binary log to it with the server's image.
+// A container of the product then verifies the result and makes it the data of the instance.
+func recoveryPod(r *resolved, from *v1.RestoreStatus) corev1.PodSpec {
+	importing := agent.Importing{Volume: dataPath, XR: r.instance.XR, Name: from.Backup + v1.ChoiceAt + from.Recovery.At}
+	unpacking := agent.Unpacking{SHA256: from.Archive.SHA256, Version: from.Version, Clean: from.CleanShutdown}
+	access, accessMount := whereArchiveIs(r, &from.Archive, &unpacking)
+	data := corev1.VolumeMount{Name: "data", MountPath: dataPath}
+	tools := agent.ToolsMount()
+	tools.ReadOnly = true
+	base := agent.Container("restore-base", r.platform.AgentImage, agent.Memory, agent.UnpackSecurity(r.hostPath),
+		[]corev1.VolumeMount{tools, data, accessMount}, importing.Base(unpacking)...)
+	apply := agent.Container("apply-log", r.wish.Image, agent.ServerMemory, agent.ServerSecurity(),
+		[]corev1.VolumeMount{tools, data, accessMount}, importing.ApplyLog(from.Recovery)...)
+	lay(&apply.Resources, r.resources)
+	pod := corev1.PodSpec{
+		SecurityContext: agent.PodSecurity(r.hostPath),
+		InitContainers: append(append([]corev1.Container{agent.ToolsContainer(r.platform.AgentImage),
+			agent.VersionContainer(r.wish.Image), base}, ownData(r, data)...), apply),
+		Containers: []corev1.Container{
+			agent.Container(v1.ComponentRestore, r.platform.AgentImage, agent.Memory, agent.UnpackSecurity(r.hostPath),
+				[]corev1.VolumeMount{tools, data}, importing.Import()...)},
+		Volumes: []corev1.Volume{agent.ToolsVolume(), agent.PVCVolume("data", r.instance.DataPVCName()), access},
+	}
+	schedule(r.serverInput, &pod)
+	return pod
+}
+
+// archivingCondition returns the condition Archiving from what the controller reports.
+func archivingCondition(a *v1.ArchivingStatus) Condition {
+	out := Condition{Type: v1.ConditionArchiving}
+	switch {
+	case a == nil:
+		out.Reason, out.Message = v1.ReasonNotStarted, "Waiting for the controller to archive the binary log. "+checkController
+	case !a.OK:
+		out.Reason, out.Message = v1.ReasonArchiveFailing, a.Message
+	default:
+		out.True, out.Reason, out.Message = true, v1.ReasonArchived, a.Message
+	}
+	return out
+}
