@@ -44,6 +44,8 @@ type reach struct {
 var reaches = withCoreTypes(map[string]reach{
 	"backup.beforeUpgrade": {target: "whether this instance's server is stopped for a backup",
 		odd: []any{"Always", true}},
+	"backup.continuous": {form: "an empty object", target: "whether the binary log of this instance is archived in its store",
+		odd: []any{map[string]any{}, true, 1}},
 	"backup.finalBackup.requireRestoreTest": {target: "how long this instance's data stays after its backup",
 		odd: []any{"true", 1}},
 	"backup.retention.count": {target: "the number of this instance's backups", odd: []any{-1, 0, 1 << 40}},
@@ -93,6 +95,9 @@ var reaches = withCoreTypes(map[string]reach{
 		keys: []string{"memory", "cpu", "nvidia.com/gpu", "devices.kubevirt.io/kvm", "../x", "hugepages-2Mi"}},
 	"resources.requests[]": {form: "a quantity", target: "cpu, memory and room of a node", odd: []any{"1"},
 		keys: []string{"memory", "smarter-devices/fuse", "storage", "x y"}},
+	"restore.at": {form: "a time or a GTID", target: "how much of the archived binary log is applied to a backup",
+		odd: []any{"2026-11-22T18:00:00.25Z", "2026-11-22", "now", "3e11fa47-71ca-11e1-9e33-c80aa9429562:23", "3e11fa47:1",
+			"2026-11-22T18:00:00Z --help", 1}},
 	"restore.fromKind": {target: "backups of an instance of the other API in the same namespace",
 		odd: []any{"Database", "Pod", "MySQL.example.org", "../MySQL"}},
 	"restore.from": {target: "backups of another claim of the claim's namespace",

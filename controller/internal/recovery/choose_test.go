@@ -1,0 +1,85 @@
+package recovery
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/logarchive"
+)
+
+// minute returns a time some minutes after a fixed one.
+func minute(n int) time.Time {
+	return time.Date(2026, 11, 22, 18, 0, 0, 0, time.UTC).Add(time.Duration(n) * time.Minute)
+}
+
+// line returns a timeline that begins and ends at the given minutes.
+func line(name string, begun, until int) Line {
+	return Line{Begun: minute(begun), Last: &logarchive.Last{Timeline: logarchive.Timeline{Prefix: name},
+		Time: uint64(minute(until).UnixMicro())}}
+}
+
+// base returns a backup that was begun and completed at the given minutes.
+func base(name string, begun, completed int, lines ...Line) Base {
+	return Base{Record: name, Begun: minute(begun), Completed: minute(completed), Lines: lines}
+}
+
+// TestChoose checks which backup and which timeline a recovery begins with.
+func TestChoose(t *testing.T) {
+	one, two := line("one", 0, 60), line("two", 70, 120)
+	cases := map[string]struct {
+		reason     string
+		at         time.Time
+		bases      []Base
+		base, line string
+		refusal    string
+	}{
+		"Newest": {reason: "The newest backup before the time needs the shortest log.", at: minute(50),
+			bases: []Base{base("b2", 30, 31, one), base("b1", 10, 11, one)}, base: "b2", line: "one"},
+		"Older": {reason: "A later backup contains later transactions.", at: minute(20),
+			bases: []Base{base("b2", 30, 31, one), base("b1", 10, 11, one)}, base: "b1", line: "one"},
+		"During": {reason: "A backup contains transactions up to its end.", at: minute(30).Add(30 * time.Second),
+			bases: []Base{base("b2", 30, 31, one), base("b1", 10, 11, one)}, base: "b1", line: "one"},
+		"AtTheEnd": {reason: "The end of the archive is included.", at: minute(60),
+			bases: []Base{base("b1", 10, 11, one)}, base: "b1", line: "one"},
+		"AfterTheEnd": {reason: "Transactions may be missing.", at: minute(61),
+			bases: []Base{base("b1", 10, 11, one)}, refusal: "Possible is 2026-11-22T18:11:00Z to 2026-11-22T19:00:00Z"},
+		"BeforeTheFirst": {reason: "No backup is old enough.", at: minute(5),
+			bases: []Base{base("b1", 10, 11, one)}, refusal: "Possible is 2026-11-22T18:11:00Z"},
+		"InTheGap": {reason: "The archive was interrupted.", at: minute(65),
+			bases: []Base{base("b2", 71, 72, one, two), base("b1", 10, 11, one, two)},
+			refusal: "Possible is 2026-11-22T19:12:00Z to 2026-11-22T20:00:00Z. Possible is 2026-11-22T18:11:00Z to " +
+				"2026-11-22T19:00:00Z"},
+		"AcrossTheGap": {reason: "A backup before the gap cannot be continued after it.", at: minute(80),
+			bases: []Base{base("b1", 10, 11, one, two)}, refusal: "Possible is 2026-11-22T18:11:00Z to 2026-11-22T19:00:00Z"},
+		"AfterTheGap": {reason: "There is a backup after the gap.", at: minute(80),
+			bases: []Base{base("b2", 71, 72, one, two), base("b1", 10, 11, one, two)}, base: "b2", line: "two"},
+		"WithTheTimeline": {reason: "It may have begun before the timeline.", at: minute(50),
+			bases: []Base{base("b1", 0, 11, one)}, refusal: "No backup has an archived binary log"},
+		"NoLog": {reason: "The instance is not archived.", at: minute(50), bases: []Base{base("b1", 10, 11)},
+			refusal: "No backup has an archived binary log"},
+		"NoBackup": {reason: "There is nothing to begin with.", at: minute(50), refusal: "No backup has"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			b, l, err := Choose(tc.at, tc.bases)
+			switch {
+			case tc.refusal != "" && (err == nil || !strings.Contains(err.Error(), tc.refusal)):
+				t.Errorf("%s want the refusal %q, got %v", tc.reason, tc.refusal, err)
+			case tc.refusal == "" && (err != nil || b.Record != tc.base || l.Prefix != tc.line):
+				t.Errorf("%s want %s, %s, got %s, %+v, %v", tc.reason, tc.base, tc.line, b.Record, l, err)
+			}
+		})
+	}
+}
+
+// TestEarliest checks that only backups which were begun after the timeline count.
+func TestEarliest(t *testing.T) {
+	bases := []Base{base("b3", 30, 31), base("b2", 20, 21), base("b1", 10, 11)}
+	if got, ok := Earliest(bases, minute(10)); !ok || !got.Equal(minute(21)) {
+		t.Errorf("want the first backup after the beginning, got %s, %t", got, ok)
+	}
+	if _, ok := Earliest(bases, minute(30)); ok {
+		t.Error("want no backup")
+	}
+}
