@@ -293,6 +293,11 @@ spec:
 	if diff := cmp.Diff(before, source); diff != "" {
 		t.Errorf("it changed the other one: %s", diff)
 	}
+	moment := &restoreCommand{From: "shop", To: "shop-2", At: "2026-11-22T18:00:00Z"}
+	if got := moment.restored(source, "team").Object["spec"].(map[string]any)["restore"]; !cmp.Equal(got,
+		map[string]any{"from": "shop", "at": "2026-11-22T18:00:00Z"}) {
+		t.Errorf("want a recovery to the time, got %v", got)
+	}
 	named := &restoreCommand{From: "shop", To: "shop-2", Backup: "b", InsteadOf: "a"}
 	if got := named.restored(source, "team").Object["spec"].(map[string]any)["restore"]; !cmp.Equal(got,
 		map[string]any{"backup": "b", "insteadOf": "a"}) {

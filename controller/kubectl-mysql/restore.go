@@ -30,7 +30,8 @@ import (
 type restoreCommand struct {
 	From      string        `help:"Name of the instance whose backup is restored. The instance can be deleted."                                                   placeholder:"NAME" required:""`
 	To        string        `help:"Name of the new instance. It must not exist yet."                                                             placeholder:"NAME" required:""`
-	Backup    string        `help:"Name of the backup, as 'kubectl get backups.crossplane-mysql.io' shows it. The default is the last verified backup." placeholder:"NAME"`
+	Backup    string        `help:"Name of the backup, as 'kubectl get backups.crossplane-mysql.io' shows it. The default is the last verified backup." placeholder:"NAME" xor:"source"`
+	At        string        `help:"Time or GTID to recover the new instance to, such as 2026-11-22T18:00:00.25Z. Requires spec.backup.continuous in the other instance. The default is the data of its last verified backup." placeholder:"TIME" xor:"source"`
 	InsteadOf string        `help:"Last backup of a previous instance with the new name. It confirms that another backup is restored instead. Required if that instance had the same restore source." placeholder:"NAME"`
 	Filename  string        `help:"Manifest of the new instance, or - for standard input. The default is the spec of the other instance. Required if that instance is deleted."              placeholder:"FILE"              short:"f" type:"existingfile"`
 	DryRun    bool          `help:"Print the manifest of the new instance, and create nothing."`
@@ -203,6 +204,9 @@ func (c *restoreCommand) restored(source *unstructured.Unstructured, namespace s
 		ref["name"] = c.To + "-published" // Two claims cannot write to one Secret.
 	}
 	restore := map[string]any{"from": c.From}
+	if c.At != "" {
+		restore["at"] = c.At
+	}
 	if c.Backup != "" {
 		restore = map[string]any{"backup": c.Backup}
 	}

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -41,9 +42,12 @@ func TestRecovery(t *testing.T) {
 	early.Refuses(t, "is not possible. Possible is")
 
 	another := s.Neighbour(t, "another")
-	another.Spec["backup"], another.Spec["deletionPolicy"] = nil, discard
-	another.Spec["restore"] = map[string]any{"from": s.Name, "at": moment}
-	another.Create(t)
+	var log bytes.Buffer
+	out, err := pluginCommand(t.Context(), &log, "restore", "--namespace", s.Namespace, "--from", s.Name, "--to", another.Name,
+		"--at", moment).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
 	if got := another.Client().FirstAnswer(t, framework.Rows); got != before {
 		t.Errorf("want the rows of %s\n%s\ngot\n%s", moment, before, got)
 	}
