@@ -30,11 +30,13 @@ const (
 	ExitSettings = 49
 	// ExitOutside means that data of the instance is stored outside of its data directory.
 	ExitOutside = 50
+	// ExitSource means that the volume to import contains no data directory that a server of the product can use.
+	ExitSource = 51
 )
 
 // PermanentExits returns the exit codes of a restore for which a retry cannot succeed, in ascending order.
 func PermanentExits() []int32 {
-	return []int32{ExitVersion, ExitUnclean, ExitDamaged, ExitMissing, ExitOccupied, ExitNoSpace}
+	return []int32{ExitVersion, ExitUnclean, ExitDamaged, ExitMissing, ExitOccupied, ExitNoSpace, ExitSource}
 }
 
 // Exit codes for which a retry may succeed.

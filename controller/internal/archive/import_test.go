@@ -26,11 +26,15 @@ func (p place) foreign(tb testing.TB) string {
 	dir := filepath.Join(p.data, v1.DataDirectory)
 	must(tb, os.Remove(filepath.Join(dir, "inside")))
 	p.put(tb, persistedOptions, []byte(`{"Version":2}`))
+	must(tb, os.Mkdir(filepath.Join(dir, "mysql"), 0o750))
 	p.put(tb, "mysql_upgrade_history", []byte(`{"upgrade_history":[{"version":"9.7.4"}]}`))
 	must(tb, os.Mkdir(filepath.Join(dir, datavolume.LostAndFound), 0o700))
 	p.age(tb)
 	return dir
 }
+
+// persistedOptions is the file with the settings that a server has persisted.
+const persistedOptions = "mysqld-auto.cnf"
 
 // newImport returns an import of a directory to a new volume.
 func newImport(tb testing.TB, from string) *Import {
@@ -134,10 +138,10 @@ func TestImportRefuses(t *testing.T) {
 		"Outside": {func(i *Import) error {
 			i.Within = "way"
 			return os.Symlink("/", filepath.Join(i.From, "way"))
-		}, agent.ExitFailed, "escapes"},
-		"NoData": {without("ibdata1"), agent.ExitMissing, "it contains no ibdata1"},
-		"Above": {func(i *Import) error { i.From = filepath.Dir(i.From); return nil }, agent.ExitMissing,
-			"Set directory"},
+		}, agent.ExitSource, "is a symbolic link"},
+		"NoData": {without("ibdata1"), agent.ExitSource, "it contains no ibdata1"},
+		"Above": {func(i *Import) error { i.From = filepath.Dir(i.From); return nil }, agent.ExitSource,
+			"spec.restore.import.volume.directory: data"},
 		"OlderServer": {func(i *Import) error { i.Target = older; return nil }, agent.ExitVersion, "older"},
 		"NewerServer": {func(i *Import) error { i.Target = newer; return nil }, agent.ExitUnclean,
 			"do not show whether it stopped cleanly"},
@@ -148,10 +152,10 @@ func TestImportRefuses(t *testing.T) {
 			"which version of the server wrote it"},
 		"DataOutside": {func(i *Import) error {
 			return os.WriteFile(filepath.Join(i.From, "shop", "x.isl"), []byte("/tmp/shop/x.ibd"), 0o600)
-		}, agent.ExitFailed,
+		}, agent.ExitSource,
 			`nothing is imported: the rows of a table are stored outside of the data directory, in "/tmp/shop/x.ibd"`},
 		"Link": {func(i *Import) error { return os.Symlink("/elsewhere", filepath.Join(i.From, "shop", "x")) },
-			agent.ExitFailed, "symbolic link"},
+			agent.ExitSource, "symbolic link"},
 		"Occupied": {func(i *Import) error {
 			target := filepath.Join(i.Volume, v1.DataDirectory)
 			return errors.Join(os.Mkdir(target, 0o700), os.WriteFile(filepath.Join(target, "ibdata1"), nil, 0o600))
