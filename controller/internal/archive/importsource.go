@@ -39,9 +39,9 @@ func (i *Import) openSource() (*os.Root, error) {
 	if err != nil {
 		return nil, explainForeign(volume, err)
 	}
-	if err := checkNested(dir, i.Within); err != nil {
+	if err := explainForeign(dir, checkNested(dir, i.Within)); err != nil {
 		_ = dir.Close() // Nothing was written.
-		return nil, explainForeign(dir, err)
+		return nil, err
 	}
 	return dir, nil
 }
@@ -136,7 +136,7 @@ func explainForeign(dir *os.Root, err error) error {
 	if unusable := new(foreign.UnusableError); errors.As(err, &unusable) {
 		return exit.With(agent.ExitSource, "nothing is imported: %w", err)
 	}
-	if !errors.Is(err, fs.ErrPermission) {
+	if !errors.Is(err, fs.ErrPermission) { // This includes nil.
 		return err
 	}
 	return exit.With(agent.ExitFailed,
@@ -145,13 +145,19 @@ func explainForeign(dir *os.Root, err error) error {
 		err, ownerOf(dir, err), agent.ServerUID, joinNumbers(append([]int64{agent.ServerUID}, agent.ImportGroups(false)...)))
 }
 
-// ownerOf returns who owns the file of an error, in parentheses, or "" if it is unknown.
+// ownerOf returns who owns the file of an error, or the innermost directory above it that is accessible. It returns ""
+// if this is unknown.
 func ownerOf(dir *os.Root, err error) string {
 	failed := new(fs.PathError)
 	if dir == nil || !errors.As(err, &failed) {
 		return ""
 	}
-	info, err := dir.Lstat(cmp.Or(strings.TrimPrefix(strings.TrimPrefix(failed.Path, dir.Name()), "/"), "."))
+	name := path.Clean(cmp.Or(strings.TrimPrefix(strings.TrimPrefix(failed.Path, dir.Name()), "/"), "."))
+	info, err := dir.Lstat(name)
+	for err != nil && name != "." {
+		name = path.Dir(name)
+		info, err = dir.Lstat(name)
+	}
 	if err != nil {
 		return ""
 	}
@@ -159,7 +165,7 @@ func ownerOf(dir *os.Root, err error) string {
 	if !ok {
 		return ""
 	}
-	return fmt.Sprintf(" (owner %d, group %d, mode %04o)", stat.Uid, stat.Gid, info.Mode().Perm())
+	return fmt.Sprintf(" (%.100q has owner %d, group %d and mode %04o)", name, stat.Uid, stat.Gid, info.Mode().Perm())
 }
 
 func joinNumbers(numbers []int64) string {
