@@ -124,6 +124,11 @@ func (i *Import) copyData(ctx context.Context, r *agent.Report, v *datavolume.Vo
 		return explainForeign(dir, err)
 	}
 	r.Version, r.CleanShutdown = datadir.Version(dir, foreign.Started(dir), ""), stopped.Known && stopped.Clean
+	if !r.CleanShutdown {
+		if err := foreign.CheckRedo(dir); err != nil {
+			return explainForeign(dir, err)
+		}
+	}
 	i.printLinef("Version %s, clean shutdown: %t (%s)", r.Version, r.CleanShutdown, stopped.Reason)
 	if err := i.checkVersions(dir, r, stopped, target); err != nil {
 		return err

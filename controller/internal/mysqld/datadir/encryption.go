@@ -26,6 +26,38 @@ const (
 // with another first byte.
 const encryptedBinlog = "\xfdbin"
 
+// These constants describe the third block of a redo log file (storage/innobase/include/log0constants.h, os0enc.h).
+const (
+	// logKey is the offset of the key of an encrypted redo log in the header of a file. The key begins with logKeyMagic
+	// and the number of its format.
+	logKey      = 2*logBlock + 48
+	logKeyMagic = "lC"
+)
+
+// EncryptedRedo returns the path of the first redo log file whose header contains a key, or "" if there is none. The
+// header keeps the key after encryption was disabled. A server needs the key if the log is still encrypted, and for
+// recovery. After a clean shutdown with encryption disabled, it starts without the key.
+func EncryptedRedo(dir *os.Root) (string, error) {
+	names, err := listFolder(dir, redoFolder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if !strings.HasPrefix(name, "#ib_redo") || strings.HasSuffix(name, "_tmp") {
+			continue
+		}
+		raw, err := readStart(dir, path.Join(redoFolder, name), logKey+len(logKeyMagic))
+		if err != nil {
+			return "", err
+		}
+		if len(raw) > logKey && string(raw[logKey:]) == logKeyMagic {
+			return path.Join(redoFolder, name), nil
+		}
+	}
+	return "", err
+}
+
 // Encrypted returns the path of the first encrypted file in a data directory of MySQL, or "" if there is none. It
 // examines tablespaces, and binary logs with their usual names. It does not detect the encryption of MariaDB.
 func Encrypted(dir *os.Root) (string, error) {

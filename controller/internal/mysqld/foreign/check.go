@@ -193,11 +193,23 @@ func fieldsOf(text string) map[string]string {
 // checkEncryption refuses data that only the keyring of the old server can decrypt.
 func checkEncryption(dir *os.Root) error {
 	name, err := datadir.Encrypted(dir)
+	return refuseEncrypted(name, err)
+}
+
+// CheckRedo refuses an encrypted redo log that a server would have to read. It is for a directory whose server did not
+// stop cleanly. HowStopped cannot read an encrypted log, and therefore reports an unclean shutdown.
+func CheckRedo(dir *os.Root) error {
+	name, err := datadir.EncryptedRedo(dir)
+	return refuseEncrypted(name, err)
+}
+
+func refuseEncrypted(name string, err error) error {
 	if err != nil || name == "" {
 		return err
 	}
-	return unusable("the file %s is encrypted, and the import has no keyring to decrypt it. Decrypt all tables, "+
-		"tablespaces and logs on the old server (ALTER TABLE … ENCRYPTION = 'N'), or import a dump", printable(name))
+	return unusable("the file %s is encrypted, and the import has no keyring to decrypt it. Decrypt all tables and "+
+		"logs on the old server (ALTER TABLE … ENCRYPTION = 'N', innodb_redo_log_encrypt, innodb_undo_log_encrypt and "+
+		"binlog_encryption) and stop it, or import a dump", printable(name))
 }
 
 // maxSmall is the maximum number of bytes of a file that readSmall reads.

@@ -203,6 +203,31 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestCheckRedo checks the key in the header of a redo log file. A real server has written such a header.
+func TestCheckRedo(t *testing.T) {
+	header := strings.Repeat("\x00", 1072)
+	for name, tc := range map[string]struct {
+		more tree
+		want string
+	}{
+		"Plain":     {more: tree{"#innodb_redo/#ib_redo1": header + "\x00\x00\x00"}},
+		"Short":     {more: tree{"#innodb_redo/#ib_redo1": header}},
+		"Reserved":  {more: tree{"#innodb_redo/#ib_redo2_tmp": header + "lCC"}},
+		"Encrypted": {more: tree{"#innodb_redo/#ib_redo1": header + "lCC\x00"}, want: "#innodb_redo/#ib_redo1 is encrypted"},
+		"Link":      {more: tree{"#innodb_redo": "→/"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := CheckRedo(tc.more.open(t))
+			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("want %q, got %v", tc.want, err)
+			}
+		})
+	}
+	if err := CheckRedo(mysql57.open(t)); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestPatterns(t *testing.T) {
 	for _, m := range marks {
 		if _, err := path.Match(m.pattern, "x"); err != nil || strings.Count(m.reason, "%s") != 1 {
