@@ -87,6 +87,10 @@ func suggestDirectory(volume *os.Root, within string) error {
 	case err != nil:
 		return err
 	case len(found) == 0:
+		if dump := foreign.FindDump(volume, cmp.Or(within, ".")); dump != "" {
+			return exit.With(agent.ExitSource, "%s. It contains the dump %.200q. To import a dump, upload it to a BackupStore, "+
+				"and create the claim again with spec.restore.import.dump", subject, dump)
+		}
 		return exit.With(agent.ExitSource, "%s, and no directory below it is one. Create the claim again with pvcRef set to "+
 			"the volume of a MySQL server", subject)
 	case len(found) == 1:

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -96,6 +97,31 @@ func (s *search) visit(folder string, depth int) error {
 	}
 	return nil
 }
+
+// FindDump returns the path of an SQL dump in a directory of a volume or in one of its subdirectories, or "" if there is
+// none.
+func FindDump(volume *os.Root, start string) string {
+	folders, err := subfolders(volume, start)
+	if err != nil {
+		return ""
+	}
+	for _, folder := range append([]string{"."}, folders[:min(len(folders), maxVisited)]...) {
+		folder = path.Join(start, folder)
+		names, err := listNames(volume, folder)
+		if err != nil {
+			continue
+		}
+		for _, name := range names {
+			if isDump.MatchString(name) {
+				return path.Join(folder, name)
+			}
+		}
+	}
+	return ""
+}
+
+// isDump matches the names of dumps that an import can load.
+var isDump = regexp.MustCompile(`^[^.].*\.sql(\.gz|\.zst)?$`)
 
 // noteDenied stores an error about permissions, and returns all other errors.
 func (s *search) noteDenied(err error) error {

@@ -117,6 +117,24 @@ func TestFindIsBounded(t *testing.T) {
 	}
 }
 
+func TestFindDump(t *testing.T) {
+	for name, tc := range map[string]struct {
+		volume tree
+		want   string
+	}{
+		"None":   {volume: mysql80},
+		"Root":   {volume: tree{"lost+found/": "", "mysql-instance.sql": ""}, want: "mysql-instance.sql"},
+		"Folder": {volume: tree{"dumps/all.sql.gz": "", "a/": ""}, want: "dumps/all.sql.gz"},
+		"Hidden": {volume: tree{".x.sql": "", "x.sql.bak": ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := FindDump(tc.volume.open(t), "."); got != tc.want {
+				t.Errorf("want %q, got %q", tc.want, got)
+			}
+		})
+	}
+}
+
 func TestNested(t *testing.T) {
 	for name, tc := range map[string]struct {
 		dir  tree
