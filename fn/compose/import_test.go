@@ -285,7 +285,8 @@ func TestImportFailure(t *testing.T) {
 	for code, want := range map[int]string{
 		agent.ExitVersion: "from an unknown version", agent.ExitUnclean: "did not shut down cleanly",
 		agent.ExitDamaged: "is truncated", agent.ExitMissing: "does not exist",
-		agent.ExitSource: "contains no data directory that can be imported", agent.ExitOccupied: "already contains a database", agent.ExitNoSpace: "does not fit", 0: "why",
+		agent.ExitSource:   "contains no data directory that can be imported",
+		agent.ExitOccupied: "already contains a database", agent.ExitNoSpace: "does not fit", 0: "why",
 	} {
 		if got := importFailure(code, "volume/old", "why", "default/j", "again"); !strings.Contains(got, want) ||
 			!strings.Contains(got, "volume/old") || !strings.Contains(got, "again") {

@@ -20,8 +20,8 @@ import (
 // A layout describes the volume of another server. The data directory at the given path contains everything that
 // place.foreign creates.
 type layout struct {
-	// at is the path of the data directory on the volume, or "." for the root.
-	at string
+	// directory is the path of the data directory on the volume, or "." for the root.
+	directory string
 	// files and folders are further entries of the volume.
 	files   map[string]string
 	folders []string
@@ -31,16 +31,17 @@ type layout struct {
 
 // layouts are the volumes that the charts, the operators and the images create.
 var layouts = map[string]layout{
-	"Bitnami":            {at: "data", folders: []string{"lost+found"}, files: map[string]string{"data/.user_scripts_initialized": ""}, owner: 1001},
-	"BitnamiSubPath":     {at: "mysql/data", owner: 1001},
-	"Official":           {at: ".", owner: 999},
-	"OfficialLostFound":  {at: ".", folders: []string{"lost+found"}, owner: 999},
-	"OfficialSubPath":    {at: "mysql", folders: []string{"lost+found"}, owner: 999},
-	"OracleLinux":        {at: ".", owner: 27},
-	"OriginalHostPath":   {at: ".", owner: 999},
-	"Moco":               {at: "data", folders: []string{"lost+found"}, owner: 10000},
-	"PerconaServer":      {at: ".", files: map[string]string{"mysql-state-monitor.log": "", "pre-stop.log": "x"}, owner: 1001},
-	"PerconaClusterLast": {at: ".", files: perconaCluster("12", "1"), owner: 1001},
+	"Bitnami": {directory: "data", folders: []string{"lost+found"},
+		files: map[string]string{"data/.user_scripts_initialized": ""}, owner: 1001},
+	"BitnamiSubPath":     {directory: "mysql/data", owner: 1001},
+	"Official":           {directory: ".", owner: 999},
+	"OfficialLostFound":  {directory: ".", folders: []string{"lost+found"}, owner: 999},
+	"OfficialSubPath":    {directory: "mysql", folders: []string{"lost+found"}, owner: 999},
+	"OracleLinux":        {directory: ".", owner: 27},
+	"OriginalHostPath":   {directory: ".", owner: 999},
+	"Moco":               {directory: "data", folders: []string{"lost+found"}, owner: 10000},
+	"PerconaServer":      {directory: ".", files: map[string]string{"mysql-state-monitor.log": "", "pre-stop.log": "x"}, owner: 1001},
+	"PerconaClusterLast": {directory: ".", files: perconaCluster("12", "1"), owner: 1001},
 }
 
 // perconaCluster returns the files of Percona's operator for XtraDB Cluster that MySQL does not have.
@@ -59,9 +60,9 @@ func (l layout) make(t *testing.T) string {
 	t.Helper()
 	p := newPlace(t)
 	volume := filepath.Join(sharedDir(t), "volume")
-	at := filepath.Join(volume, l.at)
-	must(t, os.MkdirAll(filepath.Dir(at), 0o755))
-	must(t, os.CopyFS(at, os.DirFS(withoutLinks(t, p.foreign(t)))))
+	data := filepath.Join(volume, l.directory)
+	must(t, os.MkdirAll(filepath.Dir(data), 0o755))
+	must(t, os.CopyFS(data, os.DirFS(withoutLinks(t, p.foreign(t)))))
 	for _, name := range l.folders {
 		must(t, os.MkdirAll(filepath.Join(volume, name), 0o700))
 	}
@@ -139,13 +140,13 @@ func TestImportLayouts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			volume := l.make(t)
 			before := describe(t, volume)
-			within := strings.TrimPrefix(l.at, ".")
+			within := strings.TrimPrefix(l.directory, ".")
 			i, code, out := importAsJob(t, volume, within)
 			if code != 0 {
 				t.Fatalf("it ended with %d: %s", code, out)
 			}
 			target := filepath.Join(i.Volume, v1.DataDirectory)
-			if diff := cmp.Diff(imported(t, filepath.Join(volume, l.at)), imported(t, target)); diff != "" {
+			if diff := cmp.Diff(imported(t, filepath.Join(volume, l.directory)), imported(t, target)); diff != "" {
 				t.Errorf("imported: -want, +got:\n%s", diff)
 			}
 			if diff := cmp.Diff(before, describe(t, volume)); diff != "" {
@@ -177,13 +178,13 @@ func TestImportLayouts(t *testing.T) {
 // that this directory can be imported.
 func TestImportLayoutNamed(t *testing.T) {
 	for name, l := range layouts {
-		if l.at == "." {
+		if l.directory == "." {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
 			volume := l.make(t)
 			_, code, out := importAsJob(t, volume, "")
-			if want := "spec.restore.import.volume.directory: " + l.at; code != agent.ExitSource || !strings.Contains(out, want) {
+			if want := "spec.restore.import.volume.directory: " + l.directory; code != agent.ExitSource || !strings.Contains(out, want) {
 				t.Errorf("want %d and %q, got %d: %s", agent.ExitSource, want, code, out)
 			}
 		})
@@ -206,11 +207,11 @@ func TestImportHostileVolume(t *testing.T) {
 			must(t, os.WriteFile(filepath.Join(volume, name), []byte(text), 0o644)) //nolint:gosec // The Job reads it.
 		}
 	}
-	second := func(at string) func(*testing.T, string) {
+	second := func(directory string) func(*testing.T, string) {
 		return func(t *testing.T, volume string) {
 			t.Helper()
-			put(at+"/ibdata1", "")(t, volume)
-			put(at+"/mysql.ibd", "")(t, volume)
+			put(directory+"/ibdata1", "")(t, volume)
+			put(directory+"/mysql.ibd", "")(t, volume)
 		}
 	}
 	for name, tc := range map[string]struct {
@@ -238,10 +239,11 @@ func TestImportHostileVolume(t *testing.T) {
 		"Nested": {layouts["Official"], second("mysql_old"), "", agent.ExitSource,
 			`several data directories: the root, and in it "mysql_old"`},
 		"NestedBelow": {bitnami, second("data/inner"), "data", agent.ExitSource, `in it "data/inner"`},
-		"Nothing":     {layout{at: "data/deep/er/than/anybody/looks", owner: 1001}, nil, "", agent.ExitSource, "no directory below it is one"},
-		"Dump": {layout{at: "too/deep/to/find", files: map[string]string{"too/mysql-instance.sql": ""}, owner: 1001}, nil, "",
+		"Nothing":     {layout{directory: "data/deep/er/than/anybody/looks", owner: 1001}, nil, "", agent.ExitSource, "no directory below it is one"},
+		"Dump": {layout{directory: "too/deep/to/find", files: map[string]string{"too/mysql-instance.sql": ""}, owner: 1001}, nil, "",
 			agent.ExitSource, `It contains the dump "too/mysql-instance.sql". To import a dump, upload it to a BackupStore`},
-		"NotLast": {layout{at: ".", files: perconaCluster("12", "0"), owner: 1001}, nil, "", agent.ExitSource, "was not the last one"},
+		"NotLast": {layout{directory: ".", files: perconaCluster("12", "0"), owner: 1001}, nil, "", agent.ExitSource,
+			"was not the last one"},
 		"Member": {layouts["PerconaClusterLast"], put("gvwstate.dat", "x"), "", agent.ExitSource,
 			"did not leave the cluster"},
 		"GroupMember": {bitnami, put("data/host-relay-bin-group_replication_applier.000001", ""), "data", agent.ExitSource,
@@ -254,7 +256,7 @@ func TestImportHostileVolume(t *testing.T) {
 			page[25], page[56] = 8, 0x60
 			put("data/shop/secret.ibd", string(page))(t, volume)
 		}, "data", agent.ExitSource, "shop/secret.ibd is encrypted"},
-		"OtherPatch": {layout{at: ".", files: map[string]string{"version_info": "mysqld  Ver 9.7.9-1.1 for Linux on x86_64 (P)",
+		"OtherPatch": {layout{directory: ".", files: map[string]string{"version_info": "mysqld  Ver 9.7.9-1.1 for Linux on x86_64 (P)",
 			"mysql_upgrade_history": "{}"}, owner: 1001}, nil, "", agent.ExitUnclean, "its version is unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -305,17 +307,17 @@ func TestImportLayoutRunning(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := layouts[name]
 			volume := l.make(t)
-			server, out := role{Hold: filepath.Join(volume, l.at, "ibdata1")}.start(t)
+			server, out := role{Hold: filepath.Join(volume, l.directory, "ibdata1")}.start(t)
 			line := make([]byte, len("held: <nil>\n"))
 			if _, err := out.Read(line); err != nil || string(line) != "held: <nil>\n" {
 				t.Fatalf("it holds nothing: %q, %v", line, err)
 			}
-			if _, code, out := importAsJob(t, volume, strings.TrimPrefix(l.at, ".")); code != agent.ExitBusy {
+			if _, code, out := importAsJob(t, volume, strings.TrimPrefix(l.directory, ".")); code != agent.ExitBusy {
 				t.Errorf("want %d, got %d: %s", agent.ExitBusy, code, out)
 			}
 			must(t, server.Process.Kill())
 			_ = server.Wait() // The process was killed.
-			if _, code, out := importAsJob(t, volume, strings.TrimPrefix(l.at, ".")); code != 0 {
+			if _, code, out := importAsJob(t, volume, strings.TrimPrefix(l.directory, ".")); code != 0 {
 				t.Errorf("after the end of the server: %d: %s", code, out)
 			}
 		})
