@@ -80,11 +80,11 @@ func (l layout) make(t *testing.T) string {
 		if d.Name() == datavolume.LostAndFound { // Only root can read it.
 			return nil
 		}
-		must(t, os.Lchown(path, l.owner, l.owner))
+		must(t, os.Lchown(path, l.owner, l.owner)) //nolint:gosec // A directory of the test.
 		if d.Type()&(fs.ModeSymlink|fs.ModeSocket|fs.ModeNamedPipe) != 0 {
 			return nil
 		}
-		return os.Chmod(path, mode)
+		return os.Chmod(path, mode) //nolint:gosec // A directory of the test.
 	}))
 	return volume
 }
@@ -127,7 +127,7 @@ func importAsJob(t *testing.T, volume, within string) (*Import, int, string) {
 		raw, err := os.ReadFile(i.Target)
 		must(t, err)
 		i.Target = filepath.Join(shared, "version.json")
-		must(t, os.WriteFile(i.Target, raw, 0o644)) //nolint:gosec // The Job reads it.
+		must(t, os.WriteFile(i.Target, raw, 0o644))
 	}
 	code, out := r.run(t)
 	return i, code, out
@@ -204,7 +204,7 @@ func TestImportHostileVolume(t *testing.T) {
 		return func(t *testing.T, volume string) {
 			t.Helper()
 			must(t, os.MkdirAll(filepath.Dir(filepath.Join(volume, name)), 0o755))
-			must(t, os.WriteFile(filepath.Join(volume, name), []byte(text), 0o644)) //nolint:gosec // The Job reads it.
+			must(t, os.WriteFile(filepath.Join(volume, name), []byte(text), 0o644))
 		}
 	}
 	second := func(directory string) func(*testing.T, string) {
@@ -239,7 +239,8 @@ func TestImportHostileVolume(t *testing.T) {
 		"Nested": {layouts["Official"], second("mysql_old"), "", agent.ExitSource,
 			`several data directories: the root, and in it "mysql_old"`},
 		"NestedBelow": {bitnami, second("data/inner"), "data", agent.ExitSource, `in it "data/inner"`},
-		"Nothing":     {layout{directory: "data/deep/er/than/anybody/looks", owner: 1001}, nil, "", agent.ExitSource, "no directory below it is one"},
+		"Nothing": {layout{directory: "data/deep/er/than/anybody/looks", owner: 1001}, nil, "", agent.ExitSource,
+			"no directory below it is one"},
 		"Dump": {layout{directory: "too/deep/to/find", files: map[string]string{"too/mysql-instance.sql": ""}, owner: 1001}, nil, "",
 			agent.ExitSource, `It contains the dump "too/mysql-instance.sql". To import a dump, upload it to a BackupStore`},
 		"NotLast": {layout{directory: ".", files: perconaCluster("12", "0"), owner: 1001}, nil, "", agent.ExitSource,

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -176,7 +177,7 @@ func joinNumbers(numbers []int64) string {
 	slices.Sort(numbers)
 	texts := make([]string, 0, len(numbers))
 	for _, n := range numbers {
-		texts = append(texts, fmt.Sprint(n))
+		texts = append(texts, strconv.FormatInt(n, 10))
 	}
 	return strings.Join(texts, ", ")
 }

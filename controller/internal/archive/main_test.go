@@ -166,12 +166,12 @@ func jobCredential() *syscall.Credential {
 // directory in which go test builds it.
 func copyProgram(t *testing.T, program string) string {
 	t.Helper()
-	raw, err := os.ReadFile(program) //nolint:gosec // This program.
+	raw, err := os.ReadFile(program)
 	if err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(sharedDir(t), "program")
-	if err := os.WriteFile(path, raw, 0o755); err != nil { //nolint:gosec // Other users run it.
+	if err := os.WriteFile(path, raw, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	return path

@@ -3,6 +3,7 @@ package foreign
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -47,10 +48,7 @@ func (tr tree) open(t *testing.T) *os.Root {
 
 // with returns the entries of two trees. The entries of the second one are below a directory.
 func (tr tree) with(folder string, more tree) tree {
-	out := tree{}
-	for name, text := range tr {
-		out[name] = text
-	}
+	out := maps.Clone(tr)
 	for name, text := range more {
 		if strings.HasSuffix(name, "/") {
 			text = ""
