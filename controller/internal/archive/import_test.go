@@ -221,7 +221,9 @@ func TestImportCrash(t *testing.T) {
 	for _, step := range []string{stepBegun, datavolume.StepUnpacked, datavolume.StepMarked, datavolume.StepRenamed} {
 		t.Run(step, func(t *testing.T) {
 			p := newPlace(t)
-			i := newImport(t, p.foreign(t))
+			source := p.foreign(t)
+			i := newImport(t, filepath.Dir(source))
+			i.Within = filepath.Base(source)
 			if code, out := (role{Import: i, Crash: step}).run(t); code != killed {
 				t.Fatalf("it did not crash but ended with %d: %s", code, out)
 			}
@@ -241,7 +243,7 @@ func TestImportCrash(t *testing.T) {
 			if report.Already != (step == datavolume.StepRenamed) {
 				t.Errorf("the next run: %+v", report)
 			}
-			if diff := cmp.Diff(imported(t, i.From), imported(t, filepath.Join(i.Volume, v1.DataDirectory))); diff != "" {
+			if diff := cmp.Diff(imported(t, source), imported(t, filepath.Join(i.Volume, v1.DataDirectory))); diff != "" {
 				t.Errorf("imported: -want, +got:\n%s", diff)
 			}
 		})
