@@ -243,6 +243,8 @@ func (t foreignTree) statForeign(name string) (*entry, error) {
 	}
 	e, err := t.statEntry(name)
 	switch {
+	case errors.Is(err, errUnknownType):
+		return nil, exit.With(agent.ExitSource, "nothing is imported: %w", err)
 	case agent.CodeOf(err) == agent.ExitOutside:
 		return nil, exit.With(agent.ExitSource, "nothing is imported: %w. Then stop the server, and import again", err)
 	case err != nil || e == nil:

@@ -207,6 +207,13 @@ func TestImportHostileVolume(t *testing.T) {
 			must(t, os.WriteFile(filepath.Join(volume, name), []byte(text), 0o644))
 		}
 	}
+	pipe := func(name string) func(*testing.T, string) {
+		return func(t *testing.T, volume string) {
+			t.Helper()
+			must(t, os.MkdirAll(filepath.Dir(filepath.Join(volume, name)), 0o755))
+			must(t, syscall.Mkfifo(filepath.Join(volume, name), 0o644))
+		}
+	}
 	second := func(directory string) func(*testing.T, string) {
 		return func(t *testing.T, volume string) {
 			t.Helper()
@@ -226,16 +233,21 @@ func TestImportHostileVolume(t *testing.T) {
 		"LinkIn":     {bitnami, link("data"), "link", agent.ExitSource, "is a symbolic link"},
 		"LinkedRoot": {bitnami, link("data"), "", agent.ExitSource, "spec.restore.import.volume.directory: data"},
 		"File":       {bitnami, put("file", ""), "file", agent.ExitSource, `"file" on the volume to import is not a directory`},
-		"Fifo": {bitnami, func(t *testing.T, volume string) {
+		"Fifo":       {bitnami, pipe("pipe"), "pipe", agent.ExitSource, "is not a directory"},
+		"FifoInside": {bitnami, pipe("data/shop/pipe"), "data", agent.ExitSource, "which no server creates"},
+		"FifoState":  {bitnami, pipe("data/grastate.dat"), "data", agent.ExitSource, "seqno missing"},
+		"FifoSpace":  {bitnami, pipe("old/ibdata1"), "old", agent.ExitSource, "is not a data directory"},
+		"Socket": {bitnami, func(t *testing.T, volume string) {
 			t.Helper()
-			must(t, syscall.Mkfifo(filepath.Join(volume, "pipe"), 0o644))
-		}, "pipe", agent.ExitSource, "is not a directory"},
-		"Missing":   {bitnami, nil, "mysql", agent.ExitMissing, `has no directory "mysql"`},
-		"Above":     {bitnami, nil, "..", agent.ExitFailed, "escapes"},
-		"Absolute":  {bitnami, nil, "/etc", agent.ExitMissing, "has no directory"},
-		"Two":       {bitnami, second("old/data"), "", agent.ExitSource, `several data directories: "data", "old/data"`},
-		"TwoChosen": {bitnami, second("old/data"), "data", 0, ""},
-		"Below":     {layouts["BitnamiSubPath"], nil, "mysql", agent.ExitSource, "spec.restore.import.volume.directory: mysql/data"},
+			place{data: volume}.socket(t, "mysqlx.sock")
+		}, "data", 0, ""},
+		"OptionFile": {bitnami, put("data/my.cnf", "[mysqld]\nbasedir=/opt/bitnami/mysql\n"), "data", 0, ""},
+		"Missing":    {bitnami, nil, "mysql", agent.ExitMissing, `has no directory "mysql"`},
+		"Above":      {bitnami, nil, "..", agent.ExitFailed, "escapes"},
+		"Absolute":   {bitnami, nil, "/etc", agent.ExitMissing, "has no directory"},
+		"Two":        {bitnami, second("old/data"), "", agent.ExitSource, `several data directories: "data", "old/data"`},
+		"TwoChosen":  {bitnami, second("old/data"), "data", 0, ""},
+		"Below":      {layouts["BitnamiSubPath"], nil, "mysql", agent.ExitSource, "spec.restore.import.volume.directory: mysql/data"},
 		"Nested": {layouts["Official"], second("mysql_old"), "", agent.ExitSource,
 			`several data directories: the root, and in it "mysql_old"`},
 		"NestedBelow": {bitnami, second("data/inner"), "data", agent.ExitSource, `in it "data/inner"`},
