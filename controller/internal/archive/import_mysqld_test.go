@@ -24,7 +24,7 @@ func chownAll(t *testing.T, dir string, user int) {
 		if err != nil {
 			return err
 		}
-		return os.Lchown(path, user, user)
+		return os.Lchown(path, user, user) //nolint:gosec // A directory of the test.
 	}))
 }
 
@@ -46,7 +46,7 @@ func TestRealImportLayout(t *testing.T) {
 	chownAll(t, mark, bitnami)
 	must(t, os.Mkdir(filepath.Join(old.volume, "lost+found"), 0o700))
 
-	i, code, out := importAsJob(t, old.volume, "data")
+	_, code, out := importAsJob(t, old.volume, "data")
 	if code != agent.ExitBusy {
 		t.Fatalf("while the server runs: %d: %s", code, out)
 	}
@@ -56,7 +56,8 @@ func TestRealImportLayout(t *testing.T) {
 		!strings.Contains(out, "spec.restore.import.volume.directory: data") {
 		t.Fatalf("without the directory: %d: %s", code, out)
 	}
-	if i, code, out = importAsJob(t, old.volume, "data"); code != 0 || !strings.Contains(out, `"cleanShutdown":true`) {
+	i, code, out := importAsJob(t, old.volume, "data")
+	if code != 0 || !strings.Contains(out, `"cleanShutdown":true`) {
 		t.Fatalf("it ended with %d: %s", code, out)
 	}
 	if diff := cmp.Diff(before, describe(t, old.volume)); diff != "" {
@@ -133,8 +134,8 @@ func (s *server) keepKeyring(t *testing.T) {
 		must(t, os.Symlink(filepath.Join(plugins, name), filepath.Join(dir, name)))
 	}
 	keys := filepath.Join(dir, "keys")
-	must(t, os.WriteFile(filepath.Join(dir, "mysqld.my"), []byte(`{"components":"file://component_keyring_file"}`), 0o644))         //nolint:gosec // The server reads it.
-	must(t, os.WriteFile(filepath.Join(dir, "component_keyring_file.cnf"), []byte(`{"path":"`+keys+`","read_only":false}`), 0o644)) //nolint:gosec // The server reads it.
+	must(t, os.WriteFile(filepath.Join(dir, "mysqld.my"), []byte(`{"components":"file://component_keyring_file"}`), 0o644))
+	must(t, os.WriteFile(filepath.Join(dir, "component_keyring_file.cnf"), []byte(`{"path":"`+keys+`","read_only":false}`), 0o644))
 	chownAll(t, dir, int(agent.ServerUID))
 	s.program, s.options = filepath.Join(dir, "mysqld"), append(s.options, "--plugin-dir="+dir)
 }
