@@ -30,13 +30,15 @@ const (
 	ExitSettings = 49
 	// ExitOutside means that data of the instance is stored outside of its data directory.
 	ExitOutside = 50
+	// ExitSource means that the volume to import contains no data directory that a server of the product can use.
+	ExitSource = 51
 	// ExitTarget means that the archived binary log does not lead from the backup to the requested time or transaction.
-	ExitTarget = 51
+	ExitTarget = 52
 )
 
 // PermanentExits returns the exit codes of a restore for which a retry cannot succeed, in ascending order.
 func PermanentExits() []int32 {
-	return []int32{ExitVersion, ExitUnclean, ExitDamaged, ExitMissing, ExitOccupied, ExitNoSpace, ExitTarget}
+	return []int32{ExitVersion, ExitUnclean, ExitDamaged, ExitMissing, ExitOccupied, ExitNoSpace, ExitSource, ExitTarget}
 }
 
 // Exit codes for which a retry may succeed.

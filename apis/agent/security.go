@@ -6,6 +6,16 @@ import corev1 "k8s.io/api/core/v1"
 // Dockerfiles).
 const ServerUID int64 = 999
 
+// ImportGroups returns the groups of a pod that reads the volume of another server. They are the groups of the images
+// of Oracle (27), Bitnami and Percona (1001), and moco (10000). The servers allow their group to read all data. With
+// hostPath, the pod runs as root, which reads all files.
+func ImportGroups(hostPath bool) []int64 {
+	if hostPath {
+		return nil
+	}
+	return []int64{27, 1001, 10000}
+}
+
 // PodSecurity returns the security context of a pod that accesses the server's files. The pod runs as the UID that
 // owns the files, within the restricted Pod Security level. With hostPath, it runs as root, because the kubelet
 // creates hostPath directories as root.

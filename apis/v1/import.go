@@ -36,8 +36,10 @@ type ImportedVolume struct {
 	// PVCRef names a PersistentVolumeClaim in the claim's namespace.
 	PVCRef LocalReference `json:"pvcRef"`
 
-	// Directory in the volume that contains the data directory's files, such as data or lib/mysql. If unset, the root
-	// of the volume is used.
+	// Directory in the volume that contains the data directory's files, such as data for the volume of a Bitnami chart or
+	// of moco. It is a path below the root of the volume, without symbolic links and without names that begin with a dot.
+	// If unset, the root of the volume is used. If the root is not a data directory, the message names the directories
+	// that are.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1

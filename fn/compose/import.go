@@ -146,6 +146,7 @@ func importPod(r *resolved, from *v1.Import) corev1.PodSpec {
 	case from.Volume != nil:
 		source := agent.PVCVolume(importSourceVolume, from.Volume.PVCRef.Name)
 		source.PersistentVolumeClaim.ReadOnly = true
+		pod.SecurityContext.SupplementalGroups = agent.ImportGroups(r.hostPath)
 		pod.Volumes = append(pod.Volumes, source)
 		mounts = append(mounts, corev1.VolumeMount{Name: importSourceVolume, MountPath: agent.ImportSource, ReadOnly: true})
 		command = importing.Copy(from.Volume.Directory)
@@ -255,6 +256,9 @@ func importFailure(code int, subject, reason, job, retry string) string {
 	case agent.ExitMissing:
 		return fmt.Sprintf("The import source (%s) does not exist. See the log of Job %s, and provide the source. %s. Or "+
 			"create the claim again with another spec.restore", subject, job, retry)
+	case agent.ExitSource:
+		return fmt.Sprintf("The volume (%s) contains no data directory that can be imported. Nothing was imported. See the "+
+			"log of Job %s for the reason. %s. Or create the claim again with another spec.restore", subject, job, retry)
 	case agent.ExitOccupied:
 		return fmt.Sprintf("The data volume already contains a database, so nothing was imported (%s). Check the content "+
 			"of the volume. %s", subject, retry)
@@ -332,7 +336,7 @@ func checkImportedVolume(r *resolved, v *v1.ImportedVolume, fldPath *field.Path)
 		(!importFolderPattern.MatchString(d) || path.Clean(d) != d || len(d) > 253 ||
 			strings.ContainsFunc(d, func(c rune) bool { return c < ' ' })) {
 		errs = append(errs, field.Invalid(fldPath.Child("directory"), clipText(d),
-			"must be a directory below the root of the volume, such as data or lib/mysql"))
+			"must be a path below the root of the volume, such as data or lib/mysql, without names that begin with a dot"))
 	}
 	return errs
 }

@@ -203,7 +203,8 @@ func TestImportPod(t *testing.T) {
 		// mounts are the mounts of each container with the tenant's image.
 		mounts []string
 	}{
-		"Volume": {in: given(ofVolume), containers: []string{"tools", "version", "restore"}},
+		"Volume":         {in: given(ofVolume), containers: []string{"tools", "version", "restore"}},
+		"VolumeHostPath": {in: given(ofVolume, onHostPath), containers: []string{"tools", "version", "restore"}},
 		"Server": {in: given(ofServer), containers: []string{"tools", "version", "import-server", "restore"},
 			mounts: []string{"tools", "data", "account"}},
 		"Dump": {in: given(ofDump),
@@ -243,6 +244,10 @@ func TestImportPod(t *testing.T) {
 			if !slices.Equal(names, tc.containers) {
 				t.Errorf("want %v, got %v", tc.containers, names)
 			}
+			groups := pod.SecurityContext.SupplementalGroups
+			if (len(groups) > 0) != (name == "Volume") || slices.Contains(groups, 0) {
+				t.Errorf("the pod is a member of the groups %v", groups)
+			}
 			if containerName := j.Spec.PodFailurePolicy.Rules[0].OnExitCodes.ContainerName; containerName != nil {
 				t.Errorf("only %s ends the Job", *containerName)
 			}
@@ -280,6 +285,7 @@ func TestImportFailure(t *testing.T) {
 	for code, want := range map[int]string{
 		agent.ExitVersion: "from an unknown version", agent.ExitUnclean: "did not shut down cleanly",
 		agent.ExitDamaged: "is truncated", agent.ExitMissing: "does not exist",
+		agent.ExitSource:   "contains no data directory that can be imported",
 		agent.ExitOccupied: "already contains a database", agent.ExitNoSpace: "does not fit", 0: "why",
 	} {
 		if got := importFailure(code, "volume/old", "why", "default/j", "again"); !strings.Contains(got, want) ||
@@ -331,6 +337,29 @@ func TestImportResources(t *testing.T) {
 			}
 			if diff := cmp.Diff(server(other), server(out)); diff != "" {
 				t.Errorf("the server's: -alone, +beside the Job:\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestImportDirectory checks which paths of a data directory are refused.
+func TestImportDirectory(t *testing.T) {
+	for directory, isValid := range map[string]bool{
+		"": true, "data": true, "mysql/data": true, "my sql": true, strings.Repeat("d", 253): true,
+		"..": false, "data/..": false, "data/../../etc": false, "./data": false, "/data": false, "data/": false,
+		"data//mysql": false, ".hidden": false, "data/.hidden": false, "data\x00": false, "data\n": false,
+		strings.Repeat("d", 254): false,
+	} {
+		t.Run(directory, func(t *testing.T) {
+			r, err := resolve(given(ofVolume, func(in *Input) { in.XR.Spec.Restore.Import.Volume.Directory = directory }))
+			if err == nil {
+				_, err = decideStart(r, "secret")
+			}
+			if (err == nil) != isValid {
+				t.Errorf("valid: %t, but %v", isValid, err)
+			}
+			if err != nil && !strings.Contains(err.Error(), "must be a path below the root of the volume, such as data or lib/mysql") {
+				t.Errorf("it says %v", err)
 			}
 		})
 	}

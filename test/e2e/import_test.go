@@ -46,30 +46,39 @@ func startForeign(t *testing.T, ns string) *foreignServer {
 		Spec: corev1.ServiceSpec{Selector: map[string]string{"app": foreignName},
 			Ports: []corev1.ServicePort{{Port: 3307, TargetPort: intstr.FromInt32(3306)}}},
 	})
-	pod := framework.ToolboxPod(ns, foreignName, "")
+	pod := foreignPod(ns, foreignName, 999, "/var/lib/mysql")
 	pod.Labels = map[string]string{"app": foreignName}
+	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "data", VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: foreignVolume}}})
+	f := &foreignServer{namespace: ns, pod: pod}
+	f.start(t)
+	return f
+}
+
+// foreignPod returns the pod of a foreign server, without the volume data, which is mounted at the given path.
+func foreignPod(ns, name string, user int64, mount string) *corev1.Pod {
+	pod := framework.ToolboxPod(ns, name, "")
 	pod.Spec.TerminationGracePeriodSeconds = new(int64(60))
-	pod.Spec.SecurityContext.RunAsUser, pod.Spec.SecurityContext.FSGroup = new(int64(999)), new(int64(999))
-	pod.Spec.Volumes = []corev1.Volume{
-		{Name: "data", VolumeSource: corev1.VolumeSource{
-			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: foreignVolume}}},
-		{Name: "run", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
-	}
+	pod.Spec.SecurityContext.RunAsUser, pod.Spec.SecurityContext.FSGroup = &user, &user
+	pod.Spec.Volumes = []corev1.Volume{{Name: "run",
+		VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 	c := &pod.Spec.Containers[0]
 	c.Name, c.Command = "mysql", nil
 	c.Env = []corev1.EnvVar{{Name: "MYSQL_ROOT_PASSWORD", Value: foreignPassword},
 		{Name: "MYSQL_DATABASE", Value: "otus-database"}}
-	c.VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/var/lib/mysql"},
-		{Name: "run", MountPath: "/var/run/mysqld"}}
-	f := &foreignServer{namespace: ns, pod: pod}
-	f.start(t)
-	return f
+	c.VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: mount}, {Name: "run", MountPath: "/var/run/mysqld"}}
+	return pod
 }
 
 // start starts the server with the data on its volume.
 func (f *foreignServer) start(t *testing.T) {
 	t.Helper()
 	framework.StartPod(t, f.pod)
+	f.awaitServer(t)
+}
+
+func (f *foreignServer) awaitServer(t *testing.T) {
+	t.Helper()
 	framework.Eventually(t, "the old server", func(ctx context.Context) error {
 		_, err := f.ask(ctx, "SELECT 1", "127.0.0.1") // The entrypoint's temporary server does not listen on TCP.
 		return err

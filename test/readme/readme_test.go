@@ -291,7 +291,14 @@ var typists = map[string]typist{
 		`"wait", "--for=condition=Reachable", "backupstore/"`),
 	`kubectl patch platform crossplane-mysql --type=merge --patch '{"spec":{"allowedBackupStores":["offsite"]}}'`: inDemo(
 		`"patch", platformName, "--type=merge"`),
-	"kubectl mysql backup shop": {"test/e2e/plugin_test.go", `"mysql", "backup", s.Name`},
+	"kubectl mysql backup shop":  {"test/e2e/plugin_test.go", `"mysql", "backup", s.Name`},
+	"kubectl mysql status shop":  {"test/e2e/plugin_test.go", `"mysql", "status", s.Name`},
+	"kubectl mysql connect shop": {"test/e2e/plugin_test.go", `"mysql", "connect", "copy"`},
+	"kubectl scale statefulset shop-mysql --replicas=0": {"test/e2e/import_layout_test.go",
+		`"scale", "statefulset", "shop-mysql", "--replicas=0"`},
+	"kubectl wait --for=delete pod/shop-mysql-0 --timeout=5m": {"test/e2e/import_layout_test.go",
+		`"wait", "--for=delete", "pod/shop-mysql-0", "--timeout=5m"`},
+	"kubectl scale deployment old-mysql --replicas=0": {"test/e2e/import_layout_test.go", `"scale", "deployment", "old-mysql", "--replicas=0"`},
 
 	"tar --zstd -xf": {"controller/internal/archive/backup_test.go", `"tar", "--zstd", "-xf"`},
 }

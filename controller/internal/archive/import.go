@@ -1,7 +1,6 @@
 package archive
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/datavolume"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/exit"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/datadir"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/foreign"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/version"
 )
 
@@ -39,13 +39,8 @@ type Import struct {
 	hook stepHook
 }
 
-// serverID and persistedOptions are files that belong to one server and are not imported. The server_uuid in
-// auto.cnf must be unique, and the source server may continue to run (MySQL manual, 19.1.4). Persisted variables
-// take precedence over my.cnf, and may contain options that my.cnf refuses (7.1.9.3).
-const (
-	serverID         = "auto.cnf"
-	persistedOptions = "mysqld-auto.cnf"
-)
+// serverID is the file with the server_uuid. It must be unique, so a restored server creates its own.
+const serverID = "auto.cnf"
 
 // Run runs the import. It returns a report even if it fails. Each error is an ExitError.
 func (i *Import) Run(ctx context.Context) (agent.Report, error) {
@@ -116,19 +111,24 @@ func (i *Import) copyData(ctx context.Context, r *agent.Report, v *datavolume.Vo
 		return err
 	}
 	defer dir.Close() //nolint:errcheck // Nothing was written.
-	if err := checkDataDirectory(dir); err != nil {
-		return err
-	}
 	locks, err := datadir.Lock(dir)
 	if err != nil {
-		return explainForeign(err)
+		return explainForeign(dir, err)
 	}
 	defer locks.Release()
+	if err := foreign.Check(dir); err != nil {
+		return explainForeign(dir, err)
+	}
 	stopped, err := datavolume.HowStopped(dir)
 	if err != nil {
-		return explainForeign(err)
+		return explainForeign(dir, err)
 	}
-	r.Version, r.CleanShutdown = datadir.Version(dir, "", ""), stopped.Known && stopped.Clean
+	r.Version, r.CleanShutdown = datadir.Version(dir, foreign.Started(dir), ""), stopped.Known && stopped.Clean
+	if !r.CleanShutdown {
+		if err := foreign.CheckRedo(dir); err != nil {
+			return explainForeign(dir, err)
+		}
+	}
 	i.printLinef("Version %s, clean shutdown: %t (%s)", r.Version, r.CleanShutdown, stopped.Reason)
 	if err := i.checkVersions(dir, r, stopped, target); err != nil {
 		return err
@@ -139,7 +139,7 @@ func (i *Import) copyData(ctx context.Context, r *agent.Report, v *datavolume.Vo
 	t := foreignTree{tree{Root: dir}}
 	contents, err := t.measure(ctx)
 	if err != nil {
-		return explainForeign(err)
+		return explainForeign(dir, err)
 	}
 	if err := (&archiveManifest{Contents: contents}).checkSpace(v); err != nil {
 		return err
@@ -149,35 +149,6 @@ func (i *Import) copyData(ctx context.Context, r *agent.Report, v *datavolume.Vo
 		return err
 	}
 	r.DataBytes = contents.DataBytes
-	return nil
-}
-
-// openSource opens the directory to import. The path must not point outside of its volume.
-func (i *Import) openSource() (*os.Root, error) {
-	root, err := os.OpenRoot(i.From)
-	if err != nil {
-		return nil, explainForeign(err)
-	}
-	defer root.Close() //nolint:errcheck // Nothing was written.
-	dir, err := root.OpenRoot(cmp.Or(i.Within, "."))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, exit.With(agent.ExitMissing, "the volume to import has no directory %q", i.Within)
-	}
-	if err != nil {
-		return nil, explainForeign(err)
-	}
-	return dir, nil
-}
-
-// checkDataDirectory returns an error if the directory was not written by a MySQL or MariaDB server.
-func checkDataDirectory(dir *os.Root) error {
-	if _, err := dir.Lstat("ibdata1"); errors.Is(err, fs.ErrNotExist) {
-		return exit.With(agent.ExitMissing,
-			"the directory to import is not a data directory, because it contains no ibdata1. Set directory to the "+
-				"data directory")
-	} else if err != nil {
-		return explainForeign(err)
-	}
 	return nil
 }
 
@@ -229,7 +200,7 @@ func (i *Import) copyInto(ctx context.Context, v *datavolume.Volume, t foreignTr
 	u := newUnpacker(root)
 	defer u.waitForWriters()
 	if err := t.copyTo(ctx, u, m); err != nil {
-		return explainForeign(err)
+		return explainForeign(t.Root, err)
 	}
 	if err := u.finishFolders(); err != nil {
 		return err
@@ -244,16 +215,6 @@ func (i *Import) copyInto(ctx context.Context, v *datavolume.Volume, t foreignTr
 
 func (i *Import) printLinef(format string, args ...any) {
 	fmt.Fprintf(i.Output, format+"\n", args...) //nolint:errcheck // A lost line is no reason to fail.
-}
-
-// explainForeign adds advice to a permission error: the files to import must belong to the user that reads them.
-func explainForeign(err error) error {
-	if errors.Is(err, fs.ErrPermission) {
-		return exit.With(agent.ExitFailed,
-			"%w: the files to import are read as user %d, except for hostPath volumes. Change their owner (chown "+
-				"-R %[2]d:%[2]d). If their server still runs, do this on a copy of the volume", err, agent.ServerUID)
-	}
-	return err
 }
 
 // A foreignTree is the data directory of a server that the product has not created.
@@ -277,23 +238,30 @@ func (t foreignTree) walk(ctx context.Context, visit func(*entry) error) error {
 // statForeign returns the entry for a path, or nil if the file is not imported because it belongs to the old server
 // or to the file system. All entries get the owner of the new server.
 func (t foreignTree) statForeign(name string) (*entry, error) {
-	if name == serverID || name == persistedOptions || name == datavolume.LostAndFound {
+	if foreign.Skip(name) {
 		return nil, nil //nolint:nilnil // Neither an entry nor an error.
 	}
 	e, err := t.statEntry(name)
 	switch {
+	case errors.Is(err, errUnknownType):
+		return nil, exit.With(agent.ExitSource, "nothing is imported: %w", err)
 	case agent.CodeOf(err) == agent.ExitOutside:
-		return nil, exit.With(agent.ExitFailed, "nothing is imported: %w. Then stop the server, and import again", err)
+		return nil, exit.With(agent.ExitSource, "nothing is imported: %w. Then stop the server, and import again", err)
 	case err != nil || e == nil:
 		return nil, err
 	case e.isSymlink(): // Links inside of the tree are refused as well, because another server may not follow them.
-		return nil, exit.With(agent.ExitFailed,
+		return nil, exit.With(agent.ExitSource,
 			"%q in the directory to import is a symbolic link to %.200q. Data outside of the directory would be "+
 				"missing: move it into the directory first", e.name, e.link)
 	}
-	// The directory "." may be the root of a volume, to which all users can write. It therefore gets a stricter mode.
-	if e.uid, e.gid = int(agent.ServerUID), int(agent.ServerUID); name == "." {
+	e.uid, e.gid = int(agent.ServerUID), int(agent.ServerUID)
+	switch {
+	case name == ".": // It may be the root of a volume, to which all users can write.
 		e.mode = fs.ModeDir | 0o750
+	case e.mode.IsDir():
+		e.mode |= 0o700
+	default: // The old server may have had access only as a member of the group.
+		e.mode |= 0o600
 	}
 	return e, nil
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,11 +27,15 @@ func (p place) foreign(tb testing.TB) string {
 	dir := filepath.Join(p.data, v1.DataDirectory)
 	must(tb, os.Remove(filepath.Join(dir, "inside")))
 	p.put(tb, persistedOptions, []byte(`{"Version":2}`))
+	must(tb, os.Mkdir(filepath.Join(dir, "mysql"), 0o750))
 	p.put(tb, "mysql_upgrade_history", []byte(`{"upgrade_history":[{"version":"9.7.4"}]}`))
 	must(tb, os.Mkdir(filepath.Join(dir, datavolume.LostAndFound), 0o700))
 	p.age(tb)
 	return dir
 }
+
+// persistedOptions is the file with the settings that a server has persisted.
+const persistedOptions = "mysqld-auto.cnf"
 
 // newImport returns an import of a directory to a new volume.
 func newImport(tb testing.TB, from string) *Import {
@@ -41,6 +46,9 @@ func newImport(tb testing.TB, from string) *Import {
 	}
 }
 
+// notImported are files of the old server, of its cluster and of the file system.
+var notImported = []string{serverID, persistedOptions, datavolume.LostAndFound, "grastate.dat", "galera.cache"}
+
 // imported returns a snapshot of the imported entries, without owners.
 func imported(tb testing.TB, dir string) string {
 	tb.Helper()
@@ -48,8 +56,8 @@ func imported(tb testing.TB, dir string) string {
 	out := strings.Builder{}
 	for n := 0; n+1 < len(lines); n += 2 { // Each entry has two lines, the second with its checksum.
 		f := strings.SplitN(lines[n], " ", 7) // Mode, UID, GID, size, time, another checksum, and names.
-		if strings.HasPrefix(f[6], `"."`) || strings.Contains(f[6], serverID) || strings.Contains(f[6], persistedOptions) ||
-			strings.Contains(f[6], datavolume.LostAndFound) {
+		name, _, _ := strings.Cut(strings.TrimPrefix(f[6], `"`), `"`)
+		if name == "." || slices.Contains(notImported, name) {
 			continue
 		}
 		out.WriteString(strings.Join(append(f[:1], f[3:]...), " ") + lines[n+1])
@@ -76,7 +84,7 @@ func TestImport(t *testing.T) {
 	if diff := cmp.Diff(before, snapshot(t, from)); diff != "" {
 		t.Errorf("the source: -want, +got:\n%s", diff)
 	}
-	for _, name := range []string{serverID, persistedOptions, datavolume.LostAndFound, "host.pid"} {
+	for _, name := range append(slices.Clone(notImported), "host.pid") {
 		if _, err := os.Lstat(filepath.Join(target, name)); err == nil {
 			t.Errorf("%s is of that server only", name)
 		}
@@ -134,10 +142,10 @@ func TestImportRefuses(t *testing.T) {
 		"Outside": {func(i *Import) error {
 			i.Within = "way"
 			return os.Symlink("/", filepath.Join(i.From, "way"))
-		}, agent.ExitFailed, "escapes"},
-		"NoData": {without("ibdata1"), agent.ExitMissing, "it contains no ibdata1"},
-		"Above": {func(i *Import) error { i.From = filepath.Dir(i.From); return nil }, agent.ExitMissing,
-			"Set directory"},
+		}, agent.ExitSource, "is a symbolic link"},
+		"NoData": {without("ibdata1"), agent.ExitSource, "it contains no ibdata1"},
+		"Above": {func(i *Import) error { i.From = filepath.Dir(i.From); return nil }, agent.ExitSource,
+			"spec.restore.import.volume.directory: data"},
 		"OlderServer": {func(i *Import) error { i.Target = older; return nil }, agent.ExitVersion, "older"},
 		"NewerServer": {func(i *Import) error { i.Target = newer; return nil }, agent.ExitUnclean,
 			"do not show whether it stopped cleanly"},
@@ -148,10 +156,10 @@ func TestImportRefuses(t *testing.T) {
 			"which version of the server wrote it"},
 		"DataOutside": {func(i *Import) error {
 			return os.WriteFile(filepath.Join(i.From, "shop", "x.isl"), []byte("/tmp/shop/x.ibd"), 0o600)
-		}, agent.ExitFailed,
+		}, agent.ExitSource,
 			`nothing is imported: the rows of a table are stored outside of the data directory, in "/tmp/shop/x.ibd"`},
 		"Link": {func(i *Import) error { return os.Symlink("/elsewhere", filepath.Join(i.From, "shop", "x")) },
-			agent.ExitFailed, "symbolic link"},
+			agent.ExitSource, "symbolic link"},
 		"Occupied": {func(i *Import) error {
 			target := filepath.Join(i.Volume, v1.DataDirectory)
 			return errors.Join(os.Mkdir(target, 0o700), os.WriteFile(filepath.Join(target, "ibdata1"), nil, 0o600))
@@ -213,7 +221,9 @@ func TestImportCrash(t *testing.T) {
 	for _, step := range []string{stepBegun, datavolume.StepUnpacked, datavolume.StepMarked, datavolume.StepRenamed} {
 		t.Run(step, func(t *testing.T) {
 			p := newPlace(t)
-			i := newImport(t, p.foreign(t))
+			source := p.foreign(t)
+			i := newImport(t, filepath.Dir(source))
+			i.Within = filepath.Base(source)
 			if code, out := (role{Import: i, Crash: step}).run(t); code != killed {
 				t.Fatalf("it did not crash but ended with %d: %s", code, out)
 			}
@@ -233,7 +243,7 @@ func TestImportCrash(t *testing.T) {
 			if report.Already != (step == datavolume.StepRenamed) {
 				t.Errorf("the next run: %+v", report)
 			}
-			if diff := cmp.Diff(imported(t, i.From), imported(t, filepath.Join(i.Volume, v1.DataDirectory))); diff != "" {
+			if diff := cmp.Diff(imported(t, source), imported(t, filepath.Join(i.Volume, v1.DataDirectory))); diff != "" {
 				t.Errorf("imported: -want, +got:\n%s", diff)
 			}
 		})

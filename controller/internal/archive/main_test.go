@@ -32,6 +32,8 @@ type role struct {
 	// Mount is the mount point of a small file system that only this process sees. Bytes is its size.
 	Mount string `json:"mount,omitempty"`
 	Bytes int    `json:"bytes,omitempty"`
+	// AsJob is true if the process has the user and the groups of an import Job instead of those of the test.
+	AsJob bool `json:"-"`
 }
 
 const roleVariable = "ARCHIVE_TEST_ROLE"
@@ -137,6 +139,10 @@ func (r role) start(t *testing.T) (*exec.Cmd, io.Reader) {
 	if r.Mount != "" {
 		cmd.SysProcAttr = privateMounts()
 	}
+	if r.AsJob {
+		cmd.Path = copyProgram(t, self)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: jobCredential()}
+	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -145,6 +151,45 @@ func (r role) start(t *testing.T) (*exec.Cmd, io.Reader) {
 		t.Fatal(err)
 	}
 	return cmd, out
+}
+
+// jobCredential returns the user and the groups of an import Job (agent.PodSecurity, agent.ImportGroups).
+func jobCredential() *syscall.Credential {
+	c := &syscall.Credential{Uid: uint32(agent.ServerUID), Gid: uint32(agent.ServerUID)}
+	for _, group := range agent.ImportGroups(false) {
+		c.Groups = append(c.Groups, uint32(group)) //nolint:gosec // Small constants.
+	}
+	return c
+}
+
+// copyProgram copies a program to a directory that other users may read. Only the user of the test may read the
+// directory in which go test builds it.
+func copyProgram(t *testing.T, program string) string {
+	t.Helper()
+	raw, err := os.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(sharedDir(t), "program")
+	if err := os.WriteFile(path, raw, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// sharedDir returns a temporary directory that all users may read. The directory of t.TempDir has a parent that only
+// one user may read.
+func sharedDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "shared") //nolint:usetesting // See above.
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // Other users read it.
+		t.Fatal(err)
+	}
+	return dir
 }
 
 // privateMounts returns attributes for a process with private mounts. Users who are not root get them in a user

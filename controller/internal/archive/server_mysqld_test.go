@@ -25,8 +25,12 @@ type server struct {
 	volume, socket string
 	version        string
 	options        []string
-	process        *exec.Cmd
-	ended          chan error
+	// user is the user and the group of the server if the test runs as root. The default is rootfs.User.
+	user uint32
+	// program is the path of another mysqld. The default is the one of the root file system.
+	program string
+	process *exec.Cmd
+	ended   chan error
 }
 
 func newServer(t *testing.T) *server {
@@ -53,12 +57,19 @@ func newServer(t *testing.T) *server {
 
 func (s *server) mysqld(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	return s.root.Command("usr/sbin/mysqld", slices.Concat([]string{
+	cmd := s.root.Command("usr/sbin/mysqld", slices.Concat([]string{
 		"--no-defaults", "--datadir=" + filepath.Join(s.volume, v1.DataDirectory), "--skip-networking", "--mysqlx=OFF",
 		"--socket=" + s.socket, "--pid-file=" + s.socket + ".pid", "--log-error=" + s.socket + ".err",
 		"--lc-messages-dir=" + filepath.Join(s.root.Path, "usr", "share", "mysql"),
 		"--plugin-dir=" + filepath.Join(s.root.Path, "usr", "lib", "mysql", "plugin"), "--secure-file-priv=NULL",
 	}, s.options, args)...)
+	if s.program != "" { // The arguments of the loader are --library-path, its value and the program.
+		cmd.Args[3] = s.program
+	}
+	if s.user != 0 && os.Geteuid() == 0 {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: s.user, Gid: s.user}
+	}
+	return cmd
 }
 
 func (s *server) initialise(t *testing.T) {

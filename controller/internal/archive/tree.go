@@ -79,8 +79,8 @@ func (t tree) statEntry(name string) (*entry, error) {
 	case e.isSymlink():
 		e.link, err = t.Readlink(name)
 	default:
-		return nil, fmt.Errorf("%q in the data directory is neither a file nor a directory but %s, which no server "+
-			"creates: inspect and remove it", name, info.Mode().Type())
+		return nil, fmt.Errorf("%q in the data directory is neither a file nor a directory but %s, %w", name,
+			info.Mode().Type(), errUnknownType)
 	}
 	if err != nil {
 		return nil, err
@@ -98,6 +98,9 @@ func (t tree) statEntry(name string) (*entry, error) {
 	}
 	return e, nil
 }
+
+// errUnknownType is the reason for refusing FIFOs and devices.
+var errUnknownType = errors.New("which no server creates: inspect and remove it")
 
 // howToMoveIn contains statements that were tested with MariaDB and MySQL.
 const howToMoveIn = "Only the running server can move the table into the data directory (SET SESSION sql_mode = " +

@@ -96,12 +96,12 @@ func listFolder(dir *os.Root, folder string) ([]string, error) {
 
 // OpenLocked opens a file with a lock that conflicts with the lock of a server. Such a lock fails if a server has the
 // file open, and prevents a server from opening it. It is an open file description lock. Unlike a server's lock, it
-// remains if another part of this process opens and closes the file. On a read-only volume, only a read lock is
-// possible, which also prevents a server from starting.
+// remains if another part of this process opens and closes the file. On a read-only volume, and for a file that this
+// process may only read, only a read lock is possible. It also prevents a server from starting.
 func OpenLocked(dir *os.Root, name string) (*os.File, error) {
 	kind := int16(unix.F_WRLCK)
 	f, err := dir.OpenFile(name, os.O_RDWR|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
-	if errors.Is(err, unix.EROFS) {
+	if errors.Is(err, unix.EROFS) || errors.Is(err, unix.EACCES) {
 		kind = unix.F_RDLCK
 		f, err = dir.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	}
