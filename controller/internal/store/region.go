@@ -14,6 +14,8 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/s3utils"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/redact"
 )
 
 const (
@@ -46,6 +48,8 @@ func (s Settings) knownRegion(u *url.URL) string {
 
 // An unlocated is a bucket whose region must be found before the first signed request.
 type unlocated struct {
+	redact.All
+
 	settings  Settings
 	endpoint  *url.URL
 	transport http.RoundTripper

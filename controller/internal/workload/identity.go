@@ -59,7 +59,8 @@ func newSource(i Identity, region, ca string) source {
 }
 
 // Credentials returns the credentials for an Identity. It sends no request. region is the region of the bucket, and ca
-// are the certificate authorities of the token service as PEM, or "" for those of the system.
+// are the certificate authorities of the token service as PEM. If it is "", the certificate authorities of the system
+// are used.
 //
 // All callers with the same arguments share the credentials, because a BackupStore is opened for each operation.
 func Credentials(i Identity, region, ca string) (*credentials.Credentials, error) {

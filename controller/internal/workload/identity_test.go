@@ -92,8 +92,8 @@ func TestHostileTokenService(t *testing.T) {
 			if v.AccessKeyID != "" || len(err.Error()) > 1000 {
 				t.Errorf("want no credentials and a short message, got %q, %v", v.AccessKeyID, err)
 			}
-			if _, again := got.GetWithContext(nil); again == nil || len(s.Seen()) != 1 {
-				t.Errorf("want that it is not asked again at once, got %v, %q", again, s.Seen())
+			if _, repeated := got.GetWithContext(nil); repeated == nil || len(s.Seen()) != 1 {
+				t.Errorf("want that it is not asked again at once, got %v, %q", repeated, s.Seen())
 			}
 		})
 	}
@@ -175,9 +175,11 @@ func TestPods(t *testing.T) {
 		want string
 		seen string
 	}{
-		"Role":      {env: map[string]string{"AWS_ROLE_ARN": role, "AWS_WEB_IDENTITY_TOKEN_FILE": "TOKEN"}, want: "session", seen: role},
-		"OtherRole": {env: map[string]string{"AWS_ROLE_ARN": role, "AWS_WEB_IDENTITY_TOKEN_FILE": "TOKEN"}, i: Identity{RoleARN: role + "-2"}, want: "session", seen: role + "-2"},
-		"NoRole":    {env: map[string]string{"AWS_WEB_IDENTITY_TOKEN_FILE": "TOKEN"}, want: "session", seen: ""},
+		"Role": {env: map[string]string{"AWS_ROLE_ARN": role, "AWS_WEB_IDENTITY_TOKEN_FILE": "TOKEN"}, want: "session",
+			seen: role},
+		"OtherRole": {env: map[string]string{"AWS_ROLE_ARN": role, "AWS_WEB_IDENTITY_TOKEN_FILE": "TOKEN"},
+			i: Identity{RoleARN: role + "-2"}, want: "session", seen: role + "-2"},
+		"NoRole": {env: map[string]string{"AWS_WEB_IDENTITY_TOKEN_FILE": "TOKEN"}, want: "session", seen: ""},
 		"NoFile": {env: map[string]string{"AWS_ROLE_ARN": role, "AWS_WEB_IDENTITY_TOKEN_FILE": "/nowhere"},
 			want: "has no token of its service account"},
 		"Nothing": {want: "annotate its service account with the role"},

@@ -13,10 +13,14 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/redact"
 )
 
 // A Server is a fake token service. It accepts each token and returns the same keys.
 type Server struct {
+	redact.All
+
 	// AccessKey, SecretKey and SessionToken are returned. Life is the life of the credentials.
 	AccessKey, SecretKey, SessionToken string
 	Life                               time.Duration
