@@ -23,6 +23,8 @@ const (
 	timeout = 15 * time.Second
 	// minLife is the remaining life of credentials below which they are no longer used.
 	minLife = time.Minute
+	// maxLife is the maximum life of credentials of AWS. Longer ones are renewed as early.
+	maxLife = 12 * time.Hour
 	// pause is the time between two attempts after a failure. Without it, each request to the store would wait for its
 	// own timeout.
 	pause = 5 * time.Second
@@ -145,7 +147,7 @@ func (p *provider) RetrieveWithCredContext(cc *credentials.CredContext) (credent
 	switch {
 	case err == nil:
 		p.value, p.failure = next, nil
-		p.renewAt = now.Add(next.Expiration.Sub(now) * 3 / 4)
+		p.renewAt = now.Add(min(next.Expiration.Sub(now), maxLife) / 4 * 3)
 	case p.value.Expiration.Sub(now) > minLife:
 		p.renewAt = now.Add(pause) // The credentials remain valid, so the renewal is retried.
 	default:

@@ -157,6 +157,22 @@ func TestRenewal(t *testing.T) {
 	}
 }
 
+// TestEndlessLife checks that credentials with an absurd life are renewed, but not for each request.
+func TestEndlessLife(t *testing.T) {
+	ststest.SetPod(t, role)
+	s := ststest.New(t)
+	s.Life = 1 << 62
+	got, p := newCredentials(t, Identity{STSEndpoint: s.URL()}, s.CA())
+	for range 3 {
+		if _, err := got.GetWithContext(nil); err != nil {
+			t.Error(err)
+		}
+	}
+	if renew := time.Until(p.renewAt); len(s.Seen()) != 1 || renew > maxLife {
+		t.Errorf("want one request and a renewal within %s, got %q, %s", maxLife, s.Seen(), renew)
+	}
+}
+
 // TestPods checks which role and which source the environment of a pod leads to, and what to do if it has none.
 func TestPods(t *testing.T) {
 	s := ststest.New(t)
