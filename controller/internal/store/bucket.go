@@ -161,15 +161,6 @@ func (b *Bucket) Stat(ctx context.Context, key string) (Object, error) {
 	return Object{Key: key, Size: info.Size}, err
 }
 
-func (b *Bucket) stat(ctx context.Context, key string) (minio.ObjectInfo, error) {
-	core, err := b.connect(ctx)
-	if err != nil {
-		return minio.ObjectInfo{}, b.explain("get", key, err)
-	}
-	info, err := core.StatObject(ctx, b.bucket, b.name(key), minio.StatObjectOptions{})
-	return info, b.explain("get", key, err)
-}
-
 // An Object is an object in a bucket.
 type Object struct {
 	Key  string
@@ -282,6 +273,15 @@ func (b *Bucket) Find(ctx context.Context, folder string, limit int, isWanted fu
 		out = append(out, Object{Key: key, Size: o.Size})
 	}
 	return out, false, ctx.Err()
+}
+
+func (b *Bucket) stat(ctx context.Context, key string) (minio.ObjectInfo, error) {
+	core, err := b.connect(ctx)
+	if err != nil {
+		return minio.ObjectInfo{}, b.explain("get", key, err)
+	}
+	info, err := core.StatObject(ctx, b.bucket, b.name(key), minio.StatObjectOptions{})
+	return info, b.explain("get", key, err)
 }
 
 // name returns the name of an object in the bucket.

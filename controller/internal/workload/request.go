@@ -161,10 +161,10 @@ func fetch(ctx context.Context, client *http.Client, u *url.URL, token string) (
 		return v, errors.New(strings.TrimSpace(string(raw)))
 	}
 	var body struct {
-		AccessKeyID     string `json:"AccessKeyId"`
-		SecretAccessKey string
-		Token           string
-		Expiration      time.Time
+		AccessKeyID     string    `json:"AccessKeyId"`     //nolint:tagliatelle // These are AWS' spellings.
+		SecretAccessKey string    `json:"SecretAccessKey"` //nolint:tagliatelle // As above.
+		Token           string    `json:"Token"`           //nolint:tagliatelle // As above.
+		Expiration      time.Time `json:"Expiration"`      //nolint:tagliatelle // As above.
 	}
 	if err := json.Unmarshal(raw, &body); err != nil {
 		return v, errors.New("the response is not JSON") // The error of the library may contain a part of it.

@@ -59,6 +59,7 @@ func (s *Server) Seen() []string {
 
 // ServeHTTP serves AssumeRoleWithWebIdentity.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, 1<<20)
 	if err := r.ParseForm(); err != nil || r.PostForm.Get("Action") != "AssumeRoleWithWebIdentity" {
 		w.WriteHeader(http.StatusBadRequest)
 		return
