@@ -51,7 +51,7 @@ type BackupStoreSpec struct {
 	// +kubebuilder:validation:Pattern=`^https://[^/?#@\s]+/?$`
 	Endpoint string `json:"endpoint"`
 	// Region of the bucket. If unset, the region in the host name of an AWS endpoint is used, or the region that the
-	// store reports for the bucket. For a store that reports none, it is us-east-1.
+	// store reports for the bucket. For a store other than AWS that reports none, it is us-east-1.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=64

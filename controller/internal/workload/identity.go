@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/minio/minio-go/v7/pkg/credentials"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/redact"
 )
@@ -143,6 +144,8 @@ func (p *provider) RetrieveWithCredContext(cc *credentials.CredContext) (credent
 	if err == nil {
 		err = check(next, p.now())
 	}
+	log.FromContext(ctx).V(1).Info("Requested credentials for the identity of the pod", "took", p.now().Sub(now), "expires",
+		next.Expiration, "error", err)
 	now = p.now()
 	switch {
 	case err == nil:
