@@ -100,14 +100,21 @@ func TestEstablish(t *testing.T) {
 	established(t, claimCRD(t, xrdMySQL))
 	established(t, claimCRD(t, xrdDatabase))
 	established(t, claimCRD(t, xrdNamespaced))
-	backup := &extv1.CustomResourceDefinition{}
-	read(t, "crd-backuprecords.yaml", backup)
-	established(t, backup)
+	for _, file := range []string{"crd-backuprecords.yaml", "crd-backupstores.yaml"} {
+		crd := &extv1.CustomResourceDefinition{}
+		read(t, file, crd)
+		established(t, crd)
+	}
 }
 
 func newValidator(t *testing.T, file string) *validator {
 	t.Helper()
-	crd := established(t, claimCRD(t, file))
+	return newCRDValidator(t, claimCRD(t, file))
+}
+
+func newCRDValidator(t *testing.T, raw *extv1.CustomResourceDefinition) *validator {
+	t.Helper()
+	crd := established(t, raw)
 	props := crd.Spec.Validation.OpenAPIV3Schema
 	structural, err := schema.NewStructural(props)
 	if err != nil {

@@ -42,13 +42,16 @@ type BackupStoreList struct {
 }
 
 // A BackupStoreSpec specifies a bucket, its credentials and its encryption.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.credentialsSecretRef) != has(self.workloadIdentity)",message="set exactly one of credentialsSecretRef and workloadIdentity"
 type BackupStoreSpec struct {
 	// Endpoint is the URL of the store, such as https://s3.eu-central-1.amazonaws.com. The store must use TLS.
 	//
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^https://[^/?#@\s]+/?$`
 	Endpoint string `json:"endpoint"`
-	// Region of the bucket. The default is us-east-1, which stores without regions accept.
+	// Region of the bucket. If unset, the region in the host name of an AWS endpoint is used, or the region that the
+	// store reports for the bucket. For a store other than AWS that reports none, it is us-east-1.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
@@ -79,7 +82,15 @@ type BackupStoreSpec struct {
 	CABundle string `json:"caBundle,omitempty"`
 	// CredentialsSecretRef names a Secret in the controller's namespace. It contains the keys accessKey and secretKey,
 	// and sessionToken for temporary credentials.
-	CredentialsSecretRef LocalSecret `json:"credentialsSecretRef"`
+	//
+	// +optional
+	CredentialsSecretRef *LocalSecret `json:"credentialsSecretRef,omitempty"`
+	// WorkloadIdentity replaces a Secret with credentials. The controller and the gateway get temporary credentials for
+	// the identity of their own pods: by IAM roles for service accounts (AWS_WEB_IDENTITY_TOKEN_FILE), or by EKS Pod
+	// Identity (AWS_CONTAINER_CREDENTIALS_FULL_URI). The instance metadata service of a node is never used.
+	//
+	// +optional
+	WorkloadIdentity *WorkloadIdentity `json:"workloadIdentity,omitempty"`
 	// KeySecretRef names a Secret in the controller's namespace, as `kubectl mysql store-key` creates it. Its key
 	// sealKey is the signing key by which the controller recognizes its own manifests. Its key identity decrypts
 	// encrypted archives. The platform team can remove identity from the Secret and store it elsewhere. Backups are
@@ -91,6 +102,25 @@ type BackupStoreSpec struct {
 	// +kubebuilder:validation:MaxItems=20
 	// +kubebuilder:validation:items:MaxLength=4096
 	Recipients []string `json:"recipients,omitempty"`
+}
+
+// A WorkloadIdentity specifies how the pods of the controller and of the gateway get credentials.
+type WorkloadIdentity struct {
+	// RoleARN is the ARN of the IAM role to assume. If unset, the role in the environment variable AWS_ROLE_ARN of the
+	// pod is used. EKS Pod Identity does not support it.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	// +kubebuilder:validation:Pattern=`^arn:[a-z-]+:iam::[0-9]{12}:role/[A-Za-z0-9+=,.@_/-]+$`
+	RoleARN string `json:"roleARN,omitempty"`
+	// STSEndpoint is the URL of the token service, which must support AssumeRoleWithWebIdentity. If unset, the token
+	// service of the AWS region in the environment variable AWS_REGION of the pod is used, or of the bucket's region. If
+	// caBundle is set, it verifies the certificate of the token service, too.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:Pattern=`^https://[^/?#@\s]+/?$`
+	STSEndpoint string `json:"stsEndpoint,omitempty"`
 }
 
 // A LocalSecret names a Secret in the controller's namespace.

@@ -168,7 +168,7 @@ func (d *demo) backupStore(recipient string) string {
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: v1.BackupStoreSpec{
 			Endpoint: "https://" + d.storeHost(), Bucket: storeBucket, Prefix: "demo", PathStyle: true, CABundle: d.certificate,
-			CredentialsSecretRef: v1.LocalSecret{Name: name + "-credentials"}, KeySecretRef: v1.LocalSecret{Name: name},
+			CredentialsSecretRef: &v1.LocalSecret{Name: name + "-credentials"}, KeySecretRef: v1.LocalSecret{Name: name},
 			Recipients: []string{recipient},
 		},
 	}

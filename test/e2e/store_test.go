@@ -246,6 +246,26 @@ func TestBackupStore(t *testing.T) {
 	gatewayRefuses(t, s3.namespace)
 }
 
+// TestBackupStoreIdentity checks that a BackupStore with workloadIdentity reports what to do if the controller's pod has
+// no identity, and that it becomes reachable with a Secret. A BackupStore has exactly one of both. The S3 server reports
+// the region of the bucket.
+func TestBackupStoreIdentity(t *testing.T) {
+	t.Parallel()
+	framework.Repeats(t, "TestStatusOfIdentity has each cause, and TestBackupStoreSchema has the rule")
+	s3 := startS3(t)
+	b := newBackupStore(t, s3, newStoreKey(t, s3.namespace),
+		map[string]any{"credentialsSecretRef": nil, "workloadIdentity": map[string]any{}})
+	b.becomes(t, "False", "NoCredentials", "annotate its service account with the role")
+	secret := fmt.Sprintf(`"credentialsSecretRef":{"name":%q}`, s3.namespace+"-credentials")
+	if out, err := framework.Kubectl(t.Context(), "patch", "backupstore", b.GetName(), "--type=merge", "--patch",
+		`{"spec":{`+secret+`}}`); err == nil || !strings.Contains(fmt.Sprint(out, err), "exactly one of credentialsSecretRef") {
+		t.Errorf("want that both are refused, got %v, %v", out, err)
+	}
+	framework.MustKubectl(t, "patch", "backupstore", b.GetName(), "--type=merge", "--patch",
+		`{"spec":{"workloadIdentity":null,`+secret+`}}`)
+	b.becomes(t, "True", "Probed", "written, read and deleted")
+}
+
 // holderObject is the name of the object in a store that identifies the cluster that uses a prefix.
 const holderObject = "v1/holder.json"
 

@@ -150,6 +150,8 @@ var typists = map[string]typist{
 	"mysql --ssl-mode=VERIFY_IDENTITY --ssl-ca=/tmp/ca.crt --host=mysql-instance": {"test/e2e/tls_test.go",
 		`"--ssl-mode=VERIFY_IDENTITY", "--ssl-ca=/tmp/ca.crt"`},
 
+	"kubectl rollout restart deployment crossplane-mysql crossplane-mysql-gateway --namespace crossplane-mysql-system": {
+		"test/e2e/release_test.go", `"rollout", "restart", "deployment"`},
 	"kubectl rollout restart deployment NAME": {"test/e2e/release_test.go", `"rollout", "restart", "deployment"`},
 
 	"kubectl delete -k controller/deploy/controller": inRecords(`"delete", "--kustomize", "controller/deploy/controller"`),

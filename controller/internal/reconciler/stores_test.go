@@ -31,7 +31,7 @@ import (
 func storeOf(name string) []client.Object {
 	s := &v1.BackupStore{ObjectMeta: metav1.ObjectMeta{Name: name, Generation: 1}, Spec: v1.BackupStoreSpec{
 		Endpoint: "https://127.0.0.1:1", Bucket: "backups", PathStyle: true,
-		CredentialsSecretRef: v1.LocalSecret{Name: name + "-credentials"}, KeySecretRef: v1.LocalSecret{Name: name + "-key"},
+		CredentialsSecretRef: &v1.LocalSecret{Name: name + "-credentials"}, KeySecretRef: v1.LocalSecret{Name: name + "-key"},
 	}}
 	credentials, key := secretOf("system", name+"-credentials"), secretOf("system", name+"-key")
 	credentials.Data = map[string][]byte{v1.StoreAccessKey: []byte("access-of-" + name),

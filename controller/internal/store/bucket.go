@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"path"
@@ -23,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/redact"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/workload"
 )
 
 const (
@@ -46,7 +46,7 @@ type Settings struct {
 
 	// Endpoint is a URL such as https://s3.eu-central-1.amazonaws.com. It has no path.
 	Endpoint string `json:"endpoint"`
-	// Region is the region for signatures. If it is empty, us-east-1 is used.
+	// Region is the region for signatures. If it is empty, it is found (see FindRegion).
 	Region string `json:"region,omitempty"`
 	Bucket string `json:"bucket"`
 	// Prefix is the prefix of all object names, without a slash at its end. It may be empty.
@@ -57,17 +57,20 @@ type Settings struct {
 	// certificate authorities are used.
 	CA string `json:"ca,omitempty"`
 
-	AccessKey string `json:"accessKey"`
-	SecretKey string `json:"secretKey"`
+	AccessKey string `json:"accessKey,omitempty"`
+	SecretKey string `json:"secretKey,omitempty"`
 	// SessionToken is the token of temporary credentials. It is empty for permanent ones.
 	SessionToken string `json:"sessionToken,omitempty"`
+	// WorkloadIdentity is set if the process gets credentials by the identity of its pod. The keys are then empty.
+	WorkloadIdentity *workload.Identity `json:"workloadIdentity,omitempty"`
 }
 
 // A Bucket contains objects below a prefix. Keys are relative to the prefix.
 type Bucket struct {
-	core   *minio.Core
-	bucket string
-	prefix string
+	// connect returns the client. It finds the region first, unless it is known.
+	connect func(context.Context) (*minio.Core, error)
+	bucket  string
+	prefix  string
 	// host is the host of the endpoint. pathStyle is true if the bucket is part of the URL's path instead of its host
 	// name.
 	host      string
@@ -93,23 +96,37 @@ func Open(s Settings) (*Bucket, error) {
 	if err != nil {
 		return nil, err
 	}
+	b := &Bucket{bucket: s.Bucket, prefix: s.Prefix, host: u.Hostname(), pathStyle: s.PathStyle, stall: stallTimeout}
+	if region := s.knownRegion(u); region != "" {
+		core, err := s.newCore(u, region, transport)
+		b.connect = func(context.Context) (*minio.Core, error) { return core, nil }
+		return b, err
+	}
+	b.connect = (&unlocated{settings: s, endpoint: u, transport: transport}).connect
+	return b, nil
+}
+
+// newCore returns a client for a region.
+func (s Settings) newCore(u *url.URL, region string, transport http.RoundTripper) (*minio.Core, error) {
+	creds := credentials.NewStaticV4(s.AccessKey, s.SecretKey, s.SessionToken)
+	if s.WorkloadIdentity != nil {
+		var err error
+		if creds, err = workload.Credentials(*s.WorkloadIdentity, region, s.CA); err != nil {
+			return nil, err
+		}
+	}
 	o := &minio.Options{
-		Creds: credentials.NewStaticV4(s.AccessKey, s.SecretKey, s.SessionToken), Secure: true, Region: s.Region,
-		MaxRetries: tries,
-		Transport:  bounded{transport}, BucketLookup: minio.BucketLookupDNS,
+		Creds: creds, Secure: true, Region: region, MaxRetries: tries,
+		Transport: bounded{transport}, BucketLookup: minio.BucketLookupDNS,
 	}
 	if s.PathStyle {
 		o.BucketLookup = minio.BucketLookupPath
-	}
-	if o.Region == "" {
-		o.Region = defaultRegion // Otherwise minio-go requests it from the store, which needs another permission.
 	}
 	core, err := minio.NewCore(u.Host, o)
 	if err != nil {
 		return nil, fmt.Errorf("the endpoint cannot be used: %w", err)
 	}
-	return &Bucket{core: core, bucket: s.Bucket, prefix: s.Prefix, host: u.Hostname(), pathStyle: s.PathStyle,
-		stall: stallTimeout}, nil
+	return core, nil
 }
 
 func newTransport(ca string) (*http.Transport, error) {
@@ -121,7 +138,7 @@ func newTransport(ca string) (*http.Transport, error) {
 		}
 	}
 	return &http.Transport{
-		Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: dialTimeout}).DialContext,
+		Proxy: http.ProxyFromEnvironment, DialContext: workload.Dialer(dialTimeout).DialContext,
 		TLSClientConfig: config, TLSHandshakeTimeout: dialTimeout, ResponseHeaderTimeout: answerTimeout,
 		MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute,
 		DisableCompression: true, // Objects are read byte for byte.
@@ -131,13 +148,17 @@ func newTransport(ca string) (*http.Transport, error) {
 // MakeBucket creates the bucket. Only tests and demonstrations use it, because platform teams create their own
 // buckets.
 func (b *Bucket) MakeBucket(ctx context.Context) error {
-	return b.explain("create the bucket", b.bucket, b.core.MakeBucket(ctx, b.bucket, minio.MakeBucketOptions{}))
+	core, err := b.connect(ctx)
+	if err == nil {
+		err = core.MakeBucket(ctx, b.bucket, minio.MakeBucketOptions{})
+	}
+	return b.explain("create the bucket", b.bucket, err)
 }
 
 // Stat returns an object with its size. It returns a NotFound error if the object does not exist.
 func (b *Bucket) Stat(ctx context.Context, key string) (Object, error) {
-	info, err := b.core.StatObject(ctx, b.bucket, b.name(key), minio.StatObjectOptions{})
-	return Object{Key: key, Size: info.Size}, b.explain("get", key, err)
+	info, err := b.stat(ctx, key)
+	return Object{Key: key, Size: info.Size}, err
 }
 
 // An Object is an object in a bucket.
@@ -155,8 +176,12 @@ func (b *Bucket) Read(ctx context.Context, key string, from int64) (io.ReadClose
 			return nil, err
 		}
 	}
+	core, err := b.connect(ctx)
+	if err != nil {
+		return nil, b.explain("read", key, err)
+	}
 	ctx, w := watchStall(ctx, b.stall)
-	body, _, _, err := b.core.GetObject(isContent(ctx), b.bucket, b.name(key), o)
+	body, _, _, err := core.GetObject(isContent(ctx), b.bucket, b.name(key), o)
 	if err != nil {
 		err = b.explain("read", key, w.cause(err))
 		w.end()
@@ -199,7 +224,11 @@ func (b *Bucket) PutOnce(ctx context.Context, key string, raw []byte) error {
 func (b *Bucket) Delete(ctx context.Context, key string) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	err := b.explain("delete", key, b.core.RemoveObject(ctx, b.bucket, b.name(key), minio.RemoveObjectOptions{}))
+	core, err := b.connect(ctx)
+	if err == nil {
+		err = core.RemoveObject(ctx, b.bucket, b.name(key), minio.RemoveObjectOptions{})
+	}
+	err = b.explain("delete", key, err)
 	if Is(err, NotFound) {
 		return nil
 	}
@@ -219,8 +248,12 @@ func (b *Bucket) List(ctx context.Context, folder string, limit int) ([]Object, 
 // of them. It skips any number of other objects.
 func (b *Bucket) Find(ctx context.Context, folder string, limit int, isWanted func(key string) bool) (out []Object,
 	hasMore bool, err error) {
+	core, err := b.connect(ctx)
+	if err != nil {
+		return nil, false, b.explain("list", folder, err)
+	}
 	ctx, cancel := context.WithCancel(ctx)
-	found := b.core.Client.ListObjects(ctx, b.bucket,
+	found := core.Client.ListObjects(ctx, b.bucket,
 		minio.ListObjectsOptions{Prefix: b.name(folder) + "/", Recursive: true})
 	defer endListing(cancel, found)
 	out = []Object{}
@@ -242,13 +275,25 @@ func (b *Bucket) Find(ctx context.Context, folder string, limit int, isWanted fu
 	return out, false, ctx.Err()
 }
 
+func (b *Bucket) stat(ctx context.Context, key string) (minio.ObjectInfo, error) {
+	core, err := b.connect(ctx)
+	if err != nil {
+		return minio.ObjectInfo{}, b.explain("get", key, err)
+	}
+	info, err := core.StatObject(ctx, b.bucket, b.name(key), minio.StatObjectOptions{})
+	return info, b.explain("get", key, err)
+}
+
 // name returns the name of an object in the bucket.
 func (b *Bucket) name(key string) string { return path.Join(b.prefix, key) }
 
 func (b *Bucket) putSmall(ctx context.Context, key string, raw []byte, o minio.PutObjectOptions) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	_, err := b.core.PutObject(ctx, b.bucket, b.name(key), bytes.NewReader(raw), int64(len(raw)), ContentMD5(raw), "", o)
+	core, err := b.connect(ctx)
+	if err == nil {
+		_, err = core.PutObject(ctx, b.bucket, b.name(key), bytes.NewReader(raw), int64(len(raw)), ContentMD5(raw), "", o)
+	}
 	return b.explain("write", key, err)
 }
 

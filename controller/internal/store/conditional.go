@@ -13,7 +13,11 @@ import (
 func (b *Bucket) ReadTagged(ctx context.Context, key string, limit int64) (raw []byte, etag string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	body, info, _, err := b.core.GetObject(isContent(ctx), b.bucket, b.name(key), minio.GetObjectOptions{})
+	core, err := b.connect(ctx)
+	if err != nil {
+		return nil, "", b.explain("read", key, err)
+	}
+	body, info, _, err := core.GetObject(isContent(ctx), b.bucket, b.name(key), minio.GetObjectOptions{})
 	if err != nil {
 		return nil, "", b.explain("read", key, err)
 	}
@@ -43,8 +47,7 @@ func (b *Bucket) PutIf(ctx context.Context, key string, raw []byte, etag string)
 	if !Is(err, Unsupported) {
 		return err
 	}
-	info, err := b.core.StatObject(ctx, b.bucket, b.name(key), minio.StatObjectOptions{})
-	err = b.explain("get", key, err)
+	info, err := b.stat(ctx, key)
 	switch {
 	case err != nil && (!Is(err, NotFound) || etag != ""):
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/minio/minio-go/v7"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/workload"
 )
 
 // A Kind is the kind of a store error. It determines the advice to the user.
@@ -33,6 +34,8 @@ const (
 	// Unknown means that the store does not know the credentials. Denied means that they lack a permission.
 	Unknown Kind = "UnknownCredentials"
 	Denied  Kind = "Denied"
+	// NoCredentials means that the pod gets no credentials by workload identity.
+	NoCredentials Kind = "NoCredentials"
 	// WrongClock means that the time of a request differs too much from the store's clock.
 	WrongClock Kind = "WrongClock"
 	// WrongRegion and NoBucket mean that the settings are wrong.
@@ -53,7 +56,8 @@ const (
 var advice = map[Kind]string{
 	Unreachable: "the store cannot be reached: check the endpoint, the network and its policies",
 	Untrusted:   "the store's certificate is not trusted: check caBundle, and the host name in the endpoint",
-	Unknown:     "the store does not recognize the credentials: check the Secret in credentialsSecretRef",
+	Unknown: "the store does not recognize the credentials: check the Secret in credentialsSecretRef, or the role of " +
+		"workloadIdentity",
 	Denied:      "the credentials do not permit this request: docs/how-to/stores.md lists the policy that they need",
 	WrongClock:  "the clocks of the store and of this machine differ too much: correct them",
 	WrongRegion: "the bucket is in another region, or needs another endpoint: check region, endpoint and pathStyle",
@@ -76,6 +80,9 @@ type Error struct {
 
 func (e *Error) Error() string {
 	text := v1.PrintableText(e.Err.Error(), v1.MaxForeignText)
+	if errors.As(e.Err, new(*workload.Error)) { // It contains its own advice.
+		return fmt.Sprintf("cannot %s %q: %s", e.Verb, e.Key, text)
+	}
 	if a := advice[e.Kind]; a != "" {
 		return fmt.Sprintf("cannot %s %q: %s (%s)", e.Verb, e.Key, a, text)
 	}
@@ -169,8 +176,12 @@ var codes = map[string]Kind{
 
 func kindOf(err error) Kind {
 	answer := minio.ErrorResponse{}
-	network, dns := net.Error(nil), new(net.DNSError)
+	network, dns, identity := net.Error(nil), new(net.DNSError), new(workload.Error)
 	switch {
+	case errors.As(err, &identity) && identity.IsTemporary:
+		return Busy // Otherwise the store would not be called for a while.
+	case errors.As(err, &identity):
+		return NoCredentials
 	case errors.Is(err, context.Canceled):
 		return Stopped
 	case isUntrusted(err):

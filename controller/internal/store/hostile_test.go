@@ -68,7 +68,7 @@ func TestHostileStores(t *testing.T) {
 			defer s.Close()
 			b, err := store.Open(store.Settings{
 				Endpoint: s.URL, CA: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})),
-				Bucket: "backups", Prefix: "p", PathStyle: true, AccessKey: "a", SecretKey: "s",
+				Bucket: "backups", Region: "us-east-1", Prefix: "p", PathStyle: true, AccessKey: "a", SecretKey: "s",
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -107,7 +107,7 @@ func TestStalled(t *testing.T) {
 	defer s.Close()
 	b, err := store.Open(store.Settings{
 		Endpoint: s.URL, CA: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})),
-		Bucket: "backups", PathStyle: true, AccessKey: "a", SecretKey: "s",
+		Bucket: "backups", Region: "us-east-1", PathStyle: true, AccessKey: "a", SecretKey: "s",
 	})
 	if err != nil {
 		t.Fatal(err)

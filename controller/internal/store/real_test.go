@@ -14,6 +14,8 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/test/storetest"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/test/ststest"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/workload"
 )
 
 func open(t *testing.T, s store.Settings) *store.Bucket {
@@ -293,5 +295,38 @@ func TestRealFind(t *testing.T) {
 	}
 	if _, err := b.List(t.Context(), "f", 4); err == nil {
 		t.Error("a list of five is given as one of four")
+	}
+}
+
+// TestRealRegion finds the region of a bucket with one request, which needs no permission.
+func TestRealRegion(t *testing.T) {
+	p, s := storetest.Start(t)
+	s.Region = ""
+	p.Break(nil)
+	for range 2 {
+		if err := open(t, s).Put(t.Context(), "v1/a", nil); err != nil {
+			t.Error(err)
+		}
+	}
+	if seen := p.Seen(); len(seen) != 3 || seen[0] != "HEAD /"+s.Bucket {
+		t.Errorf("want one request for the region, got %q", seen)
+	}
+}
+
+// TestRealWorkloadIdentity sends the credentials of a token service to the store. versitygw refuses every session token
+// with InvalidToken, so only the S3 server in memory accepts them (TestWorkloadIdentity). SeaweedFS may accept them.
+func TestRealWorkloadIdentity(t *testing.T) {
+	_, s := storetest.Start(t)
+	ststest.SetPod(t, "arn:aws:iam::123456789012:role/backups")
+	sts := ststest.New(t)
+	sts.AccessKey, sts.SecretKey = storetest.Access, storetest.Secret
+	s.AccessKey, s.SecretKey, s.CA = "", "", s.CA+sts.CA()
+	s.WorkloadIdentity = &workload.Identity{STSEndpoint: sts.URL()}
+	err := open(t, s).Put(t.Context(), "v1/a", nil)
+	if err != nil && (!store.Is(err, store.Unknown) || !strings.Contains(err.Error(), "the role of workloadIdentity")) {
+		t.Errorf("want a refusal of the session token, got %v", err)
+	}
+	if len(sts.Seen()) != 1 {
+		t.Errorf("want one request for credentials, got %q", sts.Seen())
 	}
 }

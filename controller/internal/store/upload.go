@@ -25,8 +25,11 @@ type Part struct {
 func (b *Bucket) BeginUpload(ctx context.Context, key string) (id string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	id, err = b.core.NewMultipartUpload(ctx, b.bucket, b.name(key),
-		minio.PutObjectOptions{ContentType: "application/octet-stream"})
+	core, err := b.connect(ctx)
+	if err == nil {
+		id, err = core.NewMultipartUpload(ctx, b.bucket, b.name(key),
+			minio.PutObjectOptions{ContentType: "application/octet-stream"})
+	}
 	return id, b.explain("write", key, err)
 }
 
@@ -34,9 +37,13 @@ func (b *Bucket) BeginUpload(ctx context.Context, key string) (id string, err er
 // same part replaces it.
 func (b *Bucket) PutPart(ctx context.Context, key, id string, number int, body io.Reader, size int64, md5 string) (Part,
 	error) {
+	core, err := b.connect(ctx)
+	if err != nil {
+		return Part{}, b.explain("write", key, err)
+	}
 	ctx, w := watchStall(ctx, b.stall)
 	defer w.end()
-	p, err := b.core.PutObjectPart(ctx, b.bucket, b.name(key), id, number, moving{body, w}, size,
+	p, err := core.PutObjectPart(ctx, b.bucket, b.name(key), id, number, moving{body, w}, size,
 		minio.PutObjectPartOptions{Md5Base64: md5})
 	return Part{Number: number, ETag: p.ETag}, b.explain("write", key, w.cause(err))
 }
@@ -53,7 +60,10 @@ func (b *Bucket) CompleteUpload(ctx context.Context, key, id string, parts []Par
 	// S3 combines the parts before it sends the result. Meanwhile it sends only spaces.
 	ctx, cancel := context.WithTimeout(ctx, 5*answerTimeout)
 	defer cancel()
-	_, err := b.core.CompleteMultipartUpload(ctx, b.bucket, b.name(key), id, ps, o)
+	core, err := b.connect(ctx)
+	if err == nil {
+		_, err = core.CompleteMultipartUpload(ctx, b.bucket, b.name(key), id, ps, o)
+	}
 	return b.explain("write", key, err)
 }
 
@@ -61,7 +71,11 @@ func (b *Bucket) CompleteUpload(ctx context.Context, key, id string, parts []Par
 func (b *Bucket) AbortUpload(ctx context.Context, key, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	err := b.explain("abort the upload of", key, b.core.AbortMultipartUpload(ctx, b.bucket, b.name(key), id))
+	core, err := b.connect(ctx)
+	if err == nil {
+		err = core.AbortMultipartUpload(ctx, b.bucket, b.name(key), id)
+	}
+	err = b.explain("abort the upload of", key, err)
 	if Is(err, NoUpload) || Is(err, NotFound) {
 		return nil
 	}
@@ -75,8 +89,12 @@ type Upload struct {
 
 // Uploads returns incomplete uploads below a prefix, up to the limit.
 func (b *Bucket) Uploads(ctx context.Context, folder string, limit int) ([]Upload, error) {
+	core, err := b.connect(ctx)
+	if err != nil {
+		return nil, b.explain("list the uploads below", folder, err)
+	}
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
-	found := b.core.ListIncompleteUploads(ctx, b.bucket, b.name(folder)+"/", true)
+	found := core.ListIncompleteUploads(ctx, b.bucket, b.name(folder)+"/", true)
 	defer endListing(cancel, found)
 	out := []Upload{}
 	for u := range found {

@@ -50,7 +50,7 @@ func TestStoreKey(t *testing.T) {
 			t.Errorf("want the recipient in both, and the identity in the file only, got %q", output)
 		}
 		b := &v1.BackupStore{Spec: v1.BackupStoreSpec{Endpoint: "https://s3.test", Bucket: "b",
-			Recipients: []string{recipient}}}
+			CredentialsSecretRef: &v1.LocalSecret{Name: "credentials"}, Recipients: []string{recipient}}}
 		s.Data = map[string][]byte{}
 		for k, v := range s.StringData {
 			s.Data[k] = []byte(v)

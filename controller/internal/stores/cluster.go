@@ -54,8 +54,10 @@ var (
 
 // SecretsOf returns the existing Secrets of a BackupStore. Missing Secrets are nil.
 func (c Cluster) SecretsOf(ctx context.Context, s *v1.BackupStore) (out Secrets, err error) {
-	if out.Credentials, err = c.Secret(ctx, s.Spec.CredentialsSecretRef.Name); err != nil {
-		return out, err
+	if ref := s.Spec.CredentialsSecretRef; ref != nil {
+		if out.Credentials, err = c.Secret(ctx, ref.Name); err != nil {
+			return out, err
+		}
 	}
 	out.Key, err = c.Secret(ctx, s.Spec.KeySecretRef.Name)
 	return out, err

@@ -29,7 +29,7 @@ func newIdentity(t *testing.T) *age.X25519Identity {
 // newBackupStore returns a BackupStore with its Secrets. The identity is included if one is given.
 func newBackupStore(recipient, identity *age.X25519Identity) (*v1.BackupStore, Secrets) {
 	s := &v1.BackupStore{ObjectMeta: metav1.ObjectMeta{Name: "offsite", Generation: 3}, Spec: v1.BackupStoreSpec{
-		Endpoint: "https://s3.test", Bucket: "backups", CredentialsSecretRef: v1.LocalSecret{Name: "credentials"},
+		Endpoint: "https://s3.test", Bucket: "backups", CredentialsSecretRef: &v1.LocalSecret{Name: "credentials"},
 		KeySecretRef: v1.LocalSecret{Name: "key"},
 	}}
 	secrets := Secrets{

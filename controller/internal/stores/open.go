@@ -12,6 +12,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/gateway"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/workload"
 )
 
 // A Store is an open BackupStore.
@@ -44,31 +45,46 @@ func Open(s *v1.BackupStore, secrets Secrets) (*Store, error) {
 	if s.Unreadable.Has("spec") { // In this case, the prefix and the recipients are unknown.
 		return nil, fmt.Errorf("%s. To repair it: %s", s.Unreadable, s.Unreadable.Edit("backupstore "+s.Name))
 	}
+	if secrets.Key == nil {
+		return nil, noSecret(s.Spec.KeySecretRef.Name)
+	}
 	out := &Store{Name: s.Name, Recipients: s.Spec.Recipients}
-	for subject, secret := range map[string]*corev1.Secret{s.Spec.CredentialsSecretRef.Name: secrets.Credentials,
-		s.Spec.KeySecretRef.Name: secrets.Key} {
-		if secret == nil {
-			return nil, fmt.Errorf("there is no Secret %q in the controller's namespace", subject)
-		}
-	}
-	access, err := valueOf(secrets.Credentials, v1.StoreAccessKey)
-	if err != nil {
-		return nil, err
-	}
-	secret, err := valueOf(secrets.Credentials, v1.StoreSecretKey)
-	if err != nil {
-		return nil, err
-	}
 	out.file.Settings = store.Settings{
 		Endpoint: s.Spec.Endpoint, Region: s.Spec.Region, Bucket: s.Spec.Bucket, Prefix: s.Spec.Prefix,
 		PathStyle: s.Spec.PathStyle, CA: s.Spec.CABundle,
-		AccessKey: access, SecretKey: secret,
-		SessionToken: strings.TrimSpace(string(secrets.Credentials.Data[v1.StoreSessionToken])),
+	}
+	err := takeCredentials(&out.file.Settings, &s.Spec, secrets.Credentials)
+	if err != nil {
+		return nil, err
 	}
 	if out.Bucket, err = store.Open(out.file.Settings); err != nil {
 		return nil, err
 	}
 	return out, out.takeKeys(secrets.Key)
+}
+
+// takeCredentials sets the credentials in the settings of a store.
+func takeCredentials(out *store.Settings, spec *v1.BackupStoreSpec, secret *corev1.Secret) (err error) {
+	ref, identity := spec.CredentialsSecretRef, spec.WorkloadIdentity
+	switch {
+	case (ref == nil) == (identity == nil):
+		return errors.New("set exactly one of credentialsSecretRef and workloadIdentity")
+	case identity != nil:
+		out.WorkloadIdentity = &workload.Identity{RoleARN: identity.RoleARN, STSEndpoint: identity.STSEndpoint}
+		return nil
+	case secret == nil:
+		return noSecret(ref.Name)
+	}
+	if out.AccessKey, err = valueOf(secret, v1.StoreAccessKey); err != nil {
+		return err
+	}
+	out.SessionToken = strings.TrimSpace(string(secret.Data[v1.StoreSessionToken]))
+	out.SecretKey, err = valueOf(secret, v1.StoreSecretKey)
+	return err
+}
+
+func noSecret(name string) error {
+	return fmt.Errorf("there is no Secret %q in the controller's namespace", name)
 }
 
 func (s *Store) takeKeys(secret *corev1.Secret) error {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -15,6 +16,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/certificate"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/test/ststest"
 )
 
 func TestOpen(t *testing.T) {
@@ -25,7 +27,11 @@ func TestOpen(t *testing.T) {
 	}{
 		"Good":          {func(*v1.BackupStore, *Secrets) {}, ""},
 		"NoCredentials": {func(_ *v1.BackupStore, s *Secrets) { s.Credentials = nil }, `no Secret "credentials"`},
-		"NoKey":         {func(_ *v1.BackupStore, s *Secrets) { s.Key = nil }, `no Secret "key"`},
+		"Both": {func(b *v1.BackupStore, _ *Secrets) { b.Spec.WorkloadIdentity = &v1.WorkloadIdentity{} },
+			"exactly one of credentialsSecretRef and workloadIdentity"},
+		"Neither": {func(b *v1.BackupStore, s *Secrets) { b.Spec.CredentialsSecretRef, s.Credentials = nil, nil },
+			"exactly one of credentialsSecretRef and workloadIdentity"},
+		"NoKey": {func(_ *v1.BackupStore, s *Secrets) { s.Key = nil }, `no Secret "key"`},
 		"NoAccessKey": {func(_ *v1.BackupStore, s *Secrets) { delete(s.Credentials.Data, v1.StoreAccessKey) },
 			`"accessKey" of Secret "credentials"`},
 		"EmptySecret": {func(_ *v1.BackupStore, s *Secrets) { s.Credentials.Data[v1.StoreSecretKey] = []byte(" \n") },
@@ -54,6 +60,62 @@ func TestOpen(t *testing.T) {
 				t.Errorf("want all that it has, got %+v", open)
 			}
 		})
+	}
+}
+
+// TestWorkloadIdentity checks that the gateway gets the settings of the identity, and no keys. Each process gets
+// credentials for its own pod.
+func TestWorkloadIdentity(t *testing.T) {
+	b, secrets := newBackupStore(nil, nil)
+	b.Spec.CredentialsSecretRef, secrets.Credentials = nil, nil
+	b.Spec.WorkloadIdentity = &v1.WorkloadIdentity{RoleARN: "arn:aws:iam::123456789012:role/backups",
+		STSEndpoint: "https://sts.test"}
+	open, err := Open(b, secrets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := &GatewayState{Namespace: "system", Now: now}
+	if state.Signer, err = NextSigner(state); err != nil {
+		t.Fatal(err)
+	}
+	next, err := NextGateway(state, []*Store{open})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `"offsite":{"endpoint":"https://s3.test","bucket":"backups","workloadIdentity":` +
+		`{"roleARN":"arn:aws:iam::123456789012:role/backups","stsEndpoint":"https://sts.test"}}`
+	if got := string(next.Data[StoresFile]); !strings.Contains(got, want) {
+		t.Errorf("want %s, got %s", want, got)
+	}
+}
+
+// TestStatusOfIdentity checks the condition of a BackupStore whose pod gets no credentials.
+func TestStatusOfIdentity(t *testing.T) {
+	token := ststest.SetPod(t, "arn:aws:iam::123456789012:role/backups")
+	sts := ststest.New(t)
+	sts.Answer = func(w http.ResponseWriter, _ *http.Request) bool {
+		ststest.Refuse(w, http.StatusForbidden, "AccessDenied")
+		return true
+	}
+	for name, says := range map[string]string{token: "its trust policy must allow sts:AssumeRoleWithWebIdentity",
+		token + "-missing": "check the annotation of the service account", "": "annotate its service account"} {
+		t.Setenv("AWS_WEB_IDENTITY_TOKEN_FILE", name)
+		b, secrets := newBackupStore(nil, nil)
+		b.Spec.Region, b.Spec.CABundle, b.Spec.CredentialsSecretRef = "eu-central-1", sts.CA(), nil
+		b.Spec.WorkloadIdentity = &v1.WorkloadIdentity{STSEndpoint: sts.URL()}
+		open, err := Open(b, secrets)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, err := open.Look(t.Context())
+		next, err := NextStatus(b, open, found, err, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := next.Conditions[0]; c.Status != metav1.ConditionFalse || c.Reason != "NoCredentials" ||
+			!strings.Contains(c.Message, says) {
+			t.Errorf("%q: want %q, got %+v", name, says, c)
+		}
 	}
 }
 

@@ -67,8 +67,9 @@ var functionWords = strings.Fields(
 var packageOrder = strings.Fields(
 	`apis/redact apis/v1 apis/agent fn/bufferpool fn/ciphers fn/mycnf fn/compose fn controller/internal/admission controller/internal/clock
 	controller/internal/nsrules controller/internal/certificate controller/internal/mysqld/version controller/internal/mysqld/datadir
-	controller/internal/mysqld/foreign controller/internal/mysqld/process controller/internal/mysqld/sql controller/internal/mysqld/local controller/internal/exit
-	controller/internal/datavolume controller/internal/change controller/internal/secrets controller/internal/store
+	controller/internal/mysqld/foreign controller/internal/mysqld/process controller/internal/mysqld/sql controller/internal/mysqld/local
+	controller/internal/exit controller/internal/datavolume controller/internal/change controller/internal/secrets controller/internal/workload
+	controller/internal/store controller/internal/binlog controller/internal/logarchive controller/internal/recovery
 	controller/internal/storekey controller/internal/gateway controller/internal/archive controller/internal/instance
 	controller/internal/steps controller/internal/backupobject controller/internal/catalog controller/internal/backup controller/internal/lifecycle
 	controller/internal/restoretest controller/internal/stores controller/internal/rotate controller/internal/servercert

@@ -60,7 +60,7 @@ func (m *Server) CA() string {
 
 // Settings returns the settings of the bucket.
 func (m *Server) Settings() store.Settings {
-	return store.Settings{Endpoint: m.http.URL, Bucket: "bucket", PathStyle: true, CA: m.CA(), AccessKey: "access",
+	return store.Settings{Endpoint: m.http.URL, Bucket: "bucket", Region: "us-east-1", PathStyle: true, CA: m.CA(), AccessKey: "access",
 		SecretKey: "secret"}
 }
 

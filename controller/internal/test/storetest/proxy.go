@@ -88,7 +88,7 @@ func (p *Proxy) Settings(t *testing.T, access, secret string) store.Settings {
 	t.Helper()
 	endpoint, ca := p.Endpoint()
 	return store.Settings{
-		Endpoint: endpoint, CA: ca, Bucket: bucket, PathStyle: true, AccessKey: access, SecretKey: secret,
+		Endpoint: endpoint, CA: ca, Region: "us-east-1", Bucket: bucket, PathStyle: true, AccessKey: access, SecretKey: secret,
 		Prefix: strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name())),
 	}
 }
