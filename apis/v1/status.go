@@ -80,10 +80,10 @@ type MySQLStatus struct {
 }
 
 // An InternalStatus is no part of the API. The function and the controller store their state in it. It can change with
-// each release. The controller writes previousBackup, heldBackup, restoreSource, recoverySource, archiving, backupNumber, firstBackupNumber,
-// backupNeeds, backupWarning, outsideData, backupNodes and restoredBy. It also writes blockedBy, crossplaneWarning,
-// settingsVerdict, imageChange, requestedBackup, scheduledBackup, backupSchedule, credentials, authorities and
-// pvcDeleted. The function writes all other fields.
+// each release. The controller writes previousBackup, heldBackup, restoreSource, recoverySource, archiving, backupNumber,
+// firstBackupNumber, backupNeeds, backupWarning, outsideData, backupNodes and restoredBy. It also writes blockedBy,
+// crossplaneWarning, settingsVerdict, imageChange, requestedBackup, scheduledBackup, backupSchedule, credentials,
+// authorities and pvcDeleted. The function writes all other fields.
 type InternalStatus struct {
 	// UID of the composite resource that the other fields describe. If it differs from the UID of this composite
 	// resource, the fields are ignored. They are then from an earlier composite resource of the same name.

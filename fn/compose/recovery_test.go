@@ -64,7 +64,8 @@ func TestRecovery(t *testing.T) {
 			in:      given(previous("b1"), record("b1", 1, v1.BackupProven), at(found)),
 			refusal: "does not belong to backup"},
 		"Once": {reason: "The previous instance was recovered to this time.",
-			in:     given(previous("b2"), record("b1", 1, v1.BackupProven, inStore), record("b2", 2, v1.BackupProven, inStore, began(choice)), at(found)),
+			in: given(previous("b2"), record("b1", 1, v1.BackupProven, inStore),
+				record("b2", 2, v1.BackupProven, inStore, began(choice)), at(found)),
 			backup: "b2", message: "spec.restore.at: " + testMoment + " is ignored"},
 	}
 	for name, tc := range cases {

@@ -20,7 +20,7 @@ type Stores interface {
 	ReadNote(ctx context.Context, store string, origin v1.BackedUpInstance, record string) (*v1.StoreNote, error)
 	// FindRecovery returns the backup and the binary log for a recovery to a time or a GTID. The records are the backups
 	// to choose from, the newest first.
-	FindRecovery(ctx context.Context, choice, at string, records []v1.BackupRecord) (*v1.RecoverySource, error)
+	FindRecovery(ctx context.Context, choice, moment string, records []v1.BackupRecord) (*v1.RecoverySource, error)
 	// FindNotes returns the catalog entries in all stores for backups that were taken in a namespace. It omits known
 	// BackupRecords. It returns either all entries or an error.
 	FindNotes(ctx context.Context, namespace types.UID, isKnown func(record string) bool) ([]FoundNote, error)

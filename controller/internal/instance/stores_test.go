@@ -46,12 +46,12 @@ func (s *fakeStores) ReadNote(_ context.Context, store string, origin v1.BackedU
 	return nil, s.err
 }
 
-func (s *fakeStores) FindRecovery(_ context.Context, choice, at string, records []v1.BackupRecord) (*v1.RecoverySource,
+func (s *fakeStores) FindRecovery(_ context.Context, choice, moment string, records []v1.BackupRecord) (*v1.RecoverySource,
 	error) {
 	s.asked++
 	out := &v1.RecoverySource{Choice: choice, Message: "there is no backup"}
 	if len(records) > 0 {
-		out = &v1.RecoverySource{Choice: choice, Backup: records[0].Name, Recovery: &v1.Recovery{At: at}}
+		out = &v1.RecoverySource{Choice: choice, Backup: records[0].Name, Recovery: &v1.Recovery{At: moment}}
 	}
 	return out, s.err
 }

@@ -28,6 +28,8 @@ const (
 	// heartbeatDelay is the time before a heartbeat in which transactions may exist that the server has not sent yet.
 	// The server sends a heartbeat if it had nothing to send for two seconds.
 	heartbeatDelay = 2 * time.Second
+	// pruneMargin is the time for which segments are kept longer, because the clock of the server may differ.
+	pruneMargin = time.Hour
 	// drainTime is the maximum time in which the last segment is sent when the archiver is stopped.
 	drainTime = 20 * time.Second
 )
@@ -60,6 +62,9 @@ type Archiver struct {
 	Recipients []age.Recipient
 	// Connect logs in to the server. The state is that at the login.
 	Connect func(ctx context.Context) (Stream, binlog.State, error)
+	// KeepFrom returns the time before which transactions are no longer needed, or the zero time to keep all. If it is
+	// nil, all are kept.
+	KeepFrom func() time.Time
 	// Report is called after each change of the progress.
 	Report func(Progress)
 	// Now returns the time.
@@ -101,10 +106,15 @@ func (a *Archiver) Run(ctx context.Context) error {
 // newest returns the last segment of the newest timeline, or nil.
 func (a *Archiver) newest(ctx context.Context) (*Last, error) {
 	all, err := a.Timelines(ctx)
-	if err != nil || len(all) == 0 {
+	if err != nil {
 		return nil, err
 	}
-	return a.Last(ctx, all[len(all)-1])
+	for i := len(all) - 1; i >= 0; i-- {
+		if last, err := a.Last(ctx, all[i]); last != nil || err != nil {
+			return last, err
+		}
+	}
+	return nil, nil //nolint:nilnil // There is no archive yet.
 }
 
 // gapOf returns why the archive cannot be continued with the log of a server, or "".
@@ -145,6 +155,10 @@ type session struct {
 	// known is a time up to which the segments contain all transactions, in microseconds by the server's clock.
 	known    uint64
 	nextHead time.Time
+	// first is the number of the first segment that was not pruned, or 0 if it is unknown. pruned is true if the older
+	// timelines were pruned.
+	first  int64
+	pruned bool
 }
 
 // begin begins a new timeline.
@@ -399,13 +413,65 @@ func (s *session) writeHead(ctx context.Context) error {
 	if s.last == nil || s.Now().Before(s.nextHead) {
 		return nil
 	}
+	if err := s.prune(ctx); err != nil {
+		return err
+	}
 	key := s.line.headKey()
-	raw, err := s.Key.Seal(key, Head{Number: s.last.Number, Until: s.known})
+	raw, err := s.Key.Seal(key, Head{Number: s.last.Number, Until: s.known, First: s.first})
 	if err != nil {
 		return err
 	}
 	s.nextHead = s.Now().Add(headTime)
 	return s.Bucket.Put(ctx, key, raw)
+}
+
+// prune deletes segments that no recovery needs any more. A store that does not permit it keeps them.
+func (s *session) prune(ctx context.Context) error {
+	if s.KeepFrom == nil || s.KeepFrom().IsZero() {
+		return nil
+	}
+	before := s.KeepFrom().Add(-pruneMargin)
+	if !s.pruned {
+		if err := s.pruneOthers(ctx, before); err != nil {
+			return unlessDenied(err)
+		}
+		s.pruned = true
+	}
+	if s.first == 0 {
+		h, err := s.head(ctx, s.line)
+		if err != nil {
+			return err
+		}
+		s.first = max(h.First, 1)
+	}
+	first, err := s.Prune(ctx, s.line, before, s.first, s.last)
+	s.first = first
+	return unlessDenied(err)
+}
+
+// unlessDenied returns nil for a store that permits no deletion.
+func unlessDenied(err error) error {
+	if store.Is(err, store.Denied) {
+		return nil
+	}
+	return err
+}
+
+// pruneOthers deletes older timelines that end before a time.
+func (s *session) pruneOthers(ctx context.Context, before time.Time) error {
+	all, err := s.Timelines(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range all {
+		if t == s.line {
+			break // Later timelines do not exist.
+		}
+		if err := s.Remove(ctx, t, before); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *session) progress() Progress {

@@ -2,9 +2,8 @@ package logarchive
 
 import (
 	"context"
-	"fmt"
 	"path"
-	"sort"
+	"slices"
 
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/binlog"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
@@ -21,23 +20,18 @@ type Reader struct {
 // maxTimelines is the maximum number of timelines of an instance.
 const maxTimelines = 10_000
 
-// Timelines returns the timelines of the instance that have a segment, the oldest first.
+// Timelines returns the timelines of the instance, the oldest first. A timeline may have no segment yet.
 func (r Reader) Timelines(ctx context.Context) ([]Timeline, error) {
-	found, hasMore, err := r.Bucket.Find(ctx, r.Log, maxTimelines, func(key string) bool {
-		n, ok := numberOf(key)
-		return ok && n == 1 && timelineName.MatchString(path.Base(path.Dir(key)))
-	})
-	switch {
-	case err != nil:
+	names, err := r.Bucket.Folders(ctx, r.Log, maxTimelines)
+	if err != nil {
 		return nil, err
-	case hasMore:
-		return nil, fmt.Errorf("there are more than %d timelines below %q", maxTimelines, r.Log)
 	}
-	out := make([]Timeline, 0, len(found))
-	for _, o := range found {
-		out = append(out, Timeline{path.Dir(o.Key)})
+	out := make([]Timeline, 0, len(names))
+	for _, name := range slices.Sorted(slices.Values(names)) {
+		if timelineName.MatchString(name) {
+			out = append(out, Timeline{path.Join(r.Log, name)})
+		}
 	}
-	sort.Slice(out, func(i, k int) bool { return out[i].Prefix < out[k].Prefix })
 	return out, nil
 }
 
@@ -53,17 +47,11 @@ type Last struct {
 	Time uint64
 }
 
-// Last returns the last segment of a timeline. It begins with the segment that the head mentions, and follows the
+// Last returns the last segment of a timeline, or nil if the timeline has no segment. It begins with the segment that the head mentions, and follows the
 // numbers from there.
 func (r Reader) Last(ctx context.Context, t Timeline) (*Last, error) {
-	var h Head
-	raw, err := r.Bucket.ReadSmall(ctx, t.headKey(), store.MaxSealed)
-	switch {
-	case err == nil:
-		if err := r.Key.Open(t.headKey(), raw, &h); err != nil {
-			return nil, err
-		}
-	case !store.Is(err, store.NotFound):
+	h, err := r.head(ctx, t)
+	if err != nil {
 		return nil, err
 	}
 	number := max(h.Number, 1)
@@ -78,6 +66,9 @@ func (r Reader) Last(ctx context.Context, t Timeline) (*Last, error) {
 		number++
 	}
 	out, err := r.Segment(ctx, t, number)
+	if store.Is(err, store.NotFound) && h.Number == 0 {
+		return nil, nil //nolint:nilnil // An archiver has begun the timeline and was stopped.
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -91,6 +82,18 @@ func (r Reader) has(ctx context.Context, t Timeline, number int64) (bool, error)
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// head returns the head of a timeline. It is empty if it was not written yet.
+func (r Reader) head(ctx context.Context, t Timeline) (h Head, err error) {
+	raw, err := r.Bucket.ReadSmall(ctx, t.headKey(), store.MaxSealed)
+	switch {
+	case store.Is(err, store.NotFound):
+		return Head{}, nil
+	case err != nil:
+		return Head{}, err
+	}
+	return h, r.Key.Open(t.headKey(), raw, &h)
 }
 
 // Segment reads and verifies the manifest of a segment.

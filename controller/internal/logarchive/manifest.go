@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"path"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
@@ -68,6 +67,8 @@ type Head struct {
 	// Number is the number of a segment. Until is a time up to which the segments contain all transactions.
 	Number int64  `json:"number"`
 	Until  uint64 `json:"until"`
+	// First is the number of the first segment that was not pruned, or 0 if none was.
+	First int64 `json:"first,omitempty"`
 }
 
 var (
@@ -134,13 +135,6 @@ func (t Timeline) ManifestKey(number int64) string {
 func (t Timeline) SegmentKey(m *Manifest) string { return path.Join(t.Prefix, m.Segment) }
 
 func (t Timeline) headKey() string { return path.Join(t.Prefix, headName) }
-
-// numberOf returns the number of the manifest with this key, or false for other objects.
-func numberOf(key string) (int64, bool) {
-	text, ok := strings.CutSuffix(path.Base(key), manifestSuffix)
-	n, err := strconv.ParseInt(text, 10, 64)
-	return n, ok && err == nil && n > 0 && text == numberText(n)
-}
 
 // A signed manifest is read and verified with the signing key of the store.
 func openManifest(k store.SealKey, t Timeline, number int64, raw []byte) (*Manifest, error) {

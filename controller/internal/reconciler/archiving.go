@@ -91,6 +91,7 @@ type runningArchiver struct {
 	mu       sync.Mutex
 	progress logarchive.Progress
 	failure  string
+	keepFrom time.Time
 }
 
 // watchArchiving starts the controller for a kind.
@@ -230,7 +231,7 @@ func (r *archivingReconciler) statusOf(ctx context.Context, s *instance.State, a
 	if !p.Until.IsZero() {
 		out.Until = &metav1.Time{Time: p.Until.Truncate(time.Second)}
 	}
-	from, ok, err := r.earliest(ctx, s, begun)
+	from, ok, err := r.earliest(ctx, s, a, begun)
 	switch {
 	case err != nil:
 		return nil, err
@@ -245,14 +246,15 @@ func (r *archivingReconciler) statusOf(ctx context.Context, s *instance.State, a
 }
 
 // earliest returns the earliest time to which the instance can be recovered.
-func (r *archivingReconciler) earliest(ctx context.Context, s *instance.State, begun time.Time) (time.Time, bool,
-	error) {
+func (r *archivingReconciler) earliest(ctx context.Context, s *instance.State, a *runningArchiver, begun time.Time) (time.Time,
+	bool, error) {
 	all := &v1.BackupRecordList{}
 	if err := r.reader.List(ctx, all, client.MatchingLabels{v1.LabelInstance: s.Life.Key()}); err != nil {
 		return time.Time{}, false, fmt.Errorf("cannot list BackupRecords: %w", err)
 	}
 	own := slices.DeleteFunc(all.Items, func(b v1.BackupRecord) bool { return b.Spec.Instance.XR != s.Life.XR })
 	bases, _ := stores.BasesOf(own)
+	a.keep(bases)
 	out, ok := recovery.Earliest(bases, begun)
 	return out, ok, nil
 }
@@ -322,6 +324,7 @@ func (r *archivingReconciler) archive(ctx context.Context, a *runningArchiver, p
 		Connect: func(ctx context.Context) (logarchive.Stream, binlog.State, error) {
 			return r.connect(ctx, a, *password)
 		},
+		KeepFrom: a.neededFrom,
 		Report: func(p logarchive.Progress) {
 			if a.report(p) {
 				r.announce(a.key)
@@ -380,6 +383,25 @@ func (a *runningArchiver) fail(failure string) bool {
 		a.failure = failure
 	}
 	return isNews
+}
+
+// keep stores the beginning of the oldest backup. Earlier transactions are not needed. Without a backup, all are kept.
+func (a *runningArchiver) keep(bases []recovery.Base) {
+	oldest := time.Time{}
+	for _, b := range bases {
+		if oldest.IsZero() || b.Begun.Before(oldest) {
+			oldest = b.Begun
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.keepFrom = oldest
+}
+
+func (a *runningArchiver) neededFrom() time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.keepFrom
 }
 
 func (a *runningArchiver) state() (logarchive.Progress, string) {

@@ -31,18 +31,18 @@ func (l Line) continues(b Base) bool { return b.Begun.After(l.Begun) }
 
 // Choose returns the backup and the timeline for a recovery to a time. The bases must be sorted, the newest first. If
 // the recovery is not possible, the error says which times are.
-func Choose(at time.Time, bases []Base) (Base, Line, error) {
+func Choose(moment time.Time, bases []Base) (Base, Line, error) {
 	for _, b := range bases {
-		if b.Completed.After(at) {
+		if b.Completed.After(moment) {
 			continue
 		}
 		for i := len(b.Lines) - 1; i >= 0; i-- {
-			if l := b.Lines[i]; l.continues(b) && !l.until().Before(at) {
+			if l := b.Lines[i]; l.continues(b) && !l.until().Before(moment) {
 				return b, l, nil
 			}
 		}
 	}
-	return Base{}, Line{}, fmt.Errorf("%s is not possible. %s", at.UTC().Format(time.RFC3339Nano), describeRanges(bases))
+	return Base{}, Line{}, fmt.Errorf("%s is not possible. %s", moment.UTC().Format(time.RFC3339Nano), describeRanges(bases))
 }
 
 func (l Line) until() time.Time { return time.UnixMicro(int64(l.Time)) } //nolint:gosec // A time.

@@ -29,40 +29,40 @@ func TestChoose(t *testing.T) {
 	one, two := line("one", 0, 60), line("two", 70, 120)
 	cases := map[string]struct {
 		reason     string
-		at         time.Time
+		moment     time.Time
 		bases      []Base
 		base, line string
 		refusal    string
 	}{
-		"Newest": {reason: "The newest backup before the time needs the shortest log.", at: minute(50),
+		"Newest": {reason: "The newest backup before the time needs the shortest log.", moment: minute(50),
 			bases: []Base{base("b2", 30, 31, one), base("b1", 10, 11, one)}, base: "b2", line: "one"},
-		"Older": {reason: "A later backup contains later transactions.", at: minute(20),
+		"Older": {reason: "A later backup contains later transactions.", moment: minute(20),
 			bases: []Base{base("b2", 30, 31, one), base("b1", 10, 11, one)}, base: "b1", line: "one"},
-		"During": {reason: "A backup contains transactions up to its end.", at: minute(30).Add(30 * time.Second),
+		"During": {reason: "A backup contains transactions up to its end.", moment: minute(30).Add(30 * time.Second),
 			bases: []Base{base("b2", 30, 31, one), base("b1", 10, 11, one)}, base: "b1", line: "one"},
-		"AtTheEnd": {reason: "The end of the archive is included.", at: minute(60),
+		"AtTheEnd": {reason: "The end of the archive is included.", moment: minute(60),
 			bases: []Base{base("b1", 10, 11, one)}, base: "b1", line: "one"},
-		"AfterTheEnd": {reason: "Transactions may be missing.", at: minute(61),
+		"AfterTheEnd": {reason: "Transactions may be missing.", moment: minute(61),
 			bases: []Base{base("b1", 10, 11, one)}, refusal: "Possible is 2026-11-22T18:11:00Z to 2026-11-22T19:00:00Z"},
-		"BeforeTheFirst": {reason: "No backup is old enough.", at: minute(5),
+		"BeforeTheFirst": {reason: "No backup is old enough.", moment: minute(5),
 			bases: []Base{base("b1", 10, 11, one)}, refusal: "Possible is 2026-11-22T18:11:00Z"},
-		"InTheGap": {reason: "The archive was interrupted.", at: minute(65),
+		"InTheGap": {reason: "The archive was interrupted.", moment: minute(65),
 			bases: []Base{base("b2", 71, 72, one, two), base("b1", 10, 11, one, two)},
 			refusal: "Possible is 2026-11-22T19:12:00Z to 2026-11-22T20:00:00Z. Possible is 2026-11-22T18:11:00Z to " +
 				"2026-11-22T19:00:00Z"},
-		"AcrossTheGap": {reason: "A backup before the gap cannot be continued after it.", at: minute(80),
+		"AcrossTheGap": {reason: "A backup before the gap cannot be continued after it.", moment: minute(80),
 			bases: []Base{base("b1", 10, 11, one, two)}, refusal: "Possible is 2026-11-22T18:11:00Z to 2026-11-22T19:00:00Z"},
-		"AfterTheGap": {reason: "There is a backup after the gap.", at: minute(80),
+		"AfterTheGap": {reason: "There is a backup after the gap.", moment: minute(80),
 			bases: []Base{base("b2", 71, 72, one, two), base("b1", 10, 11, one, two)}, base: "b2", line: "two"},
-		"WithTheTimeline": {reason: "It may have begun before the timeline.", at: minute(50),
+		"WithTheTimeline": {reason: "It may have begun before the timeline.", moment: minute(50),
 			bases: []Base{base("b1", 0, 11, one)}, refusal: "No backup has an archived binary log"},
-		"NoLog": {reason: "The instance is not archived.", at: minute(50), bases: []Base{base("b1", 10, 11)},
+		"NoLog": {reason: "The instance is not archived.", moment: minute(50), bases: []Base{base("b1", 10, 11)},
 			refusal: "No backup has an archived binary log"},
-		"NoBackup": {reason: "There is nothing to begin with.", at: minute(50), refusal: "No backup has"},
+		"NoBackup": {reason: "There is nothing to begin with.", moment: minute(50), refusal: "No backup has"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			b, l, err := Choose(tc.at, tc.bases)
+			b, l, err := Choose(tc.moment, tc.bases)
 			switch {
 			case tc.refusal != "" && (err == nil || !strings.Contains(err.Error(), tc.refusal)):
 				t.Errorf("%s want the refusal %q, got %v", tc.reason, tc.refusal, err)

@@ -244,6 +244,33 @@ func (b *Bucket) List(ctx context.Context, folder string, limit int) ([]Object, 
 	return out, err
 }
 
+// Folders returns the names of the prefixes directly below a prefix. It returns an error if there are more than the
+// limit.
+func (b *Bucket) Folders(ctx context.Context, folder string, limit int) ([]string, error) {
+	core, err := b.connect(ctx)
+	if err != nil {
+		return nil, b.explain("list", folder, err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	found := core.Client.ListObjects(ctx, b.bucket, minio.ListObjectsOptions{Prefix: b.name(folder) + "/"})
+	defer endListing(cancel, found)
+	out := []string{}
+	for o := range found {
+		if o.Err != nil {
+			return nil, b.explain("list", folder, o.Err)
+		}
+		name, isFolder := strings.CutSuffix(strings.TrimPrefix(o.Key, b.name(folder)+"/"), "/")
+		switch {
+		case !isFolder:
+			continue
+		case len(out) == limit:
+			return nil, fmt.Errorf("there are more than %d prefixes below %q", limit, b.name(folder))
+		}
+		out = append(out, name)
+	}
+	return out, ctx.Err()
+}
+
 // Find returns the first objects below a prefix for which isWanted returns true, and reports whether there are more
 // of them. It skips any number of other objects.
 func (b *Bucket) Find(ctx context.Context, folder string, limit int, isWanted func(key string) bool) (out []Object,

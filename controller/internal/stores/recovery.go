@@ -19,7 +19,7 @@ func (s *Store) LogOf(i v1.BackedUpInstance) logarchive.Reader {
 
 // BasesOf returns the verified backups among records that are in a store, without their timelines. The records must be
 // sorted newest first.
-func BasesOf(records []v1.BackupRecord) (bases []recovery.Base, of []*v1.BackupRecord) {
+func BasesOf(records []v1.BackupRecord) (bases []recovery.Base, backups []*v1.BackupRecord) {
 	for i := range records {
 		r := &records[i]
 		if !r.IsProven() || r.DeletionTimestamp != nil || !r.InStore() || r.Status.CompletionTime == nil {
@@ -27,28 +27,28 @@ func BasesOf(records []v1.BackupRecord) (bases []recovery.Base, of []*v1.BackupR
 		}
 		bases = append(bases, recovery.Base{Record: r.Name, Begun: r.Announced().Time,
 			Completed: r.Status.CompletionTime.Add(time.Second)}) // The time has whole seconds.
-		of = append(of, r)
+		backups = append(backups, r)
 	}
-	return bases, of
+	return bases, backups
 }
 
 // FindRecovery returns the backup and the part of the binary log for a recovery to a time or a GTID. The records must
 // be sorted newest first. If the recovery is not possible, the result says which times are. An error means that a store
 // did not respond.
-func (c Cluster) FindRecovery(ctx context.Context, choice, at string, records []v1.BackupRecord) (*v1.RecoverySource,
+func (c Cluster) FindRecovery(ctx context.Context, choice, moment string, records []v1.BackupRecord) (*v1.RecoverySource,
 	error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	out := &v1.RecoverySource{Choice: choice}
-	target, err := recovery.ParseTarget(at)
+	target, err := recovery.ParseTarget(moment)
 	if err != nil {
 		out.Message = err.Error()
 		return out, nil
 	}
-	bases, of := BasesOf(records)
+	bases, backups := BasesOf(records)
 	logs := map[string][]recovery.Line{}
-	moment := time.UnixMicro(int64(target.Time)) //nolint:gosec // A time.
-	for i, r := range of {
+	until := time.UnixMicro(int64(target.Time)) //nolint:gosec // A time.
+	for i, r := range backups {
 		key := r.Spec.Archive.Store + "/" + v1.StoreLogFolder(r.Spec.Instance)
 		lines, known := logs[key]
 		if !known {
@@ -60,21 +60,21 @@ func (c Cluster) FindRecovery(ctx context.Context, choice, at string, records []
 		bases[i].Lines = lines
 	}
 	if target.Time == 0 {
-		if moment, err = c.momentOf(ctx, target.GTID, bases, of); err != nil {
+		if until, err = c.momentOf(ctx, target.GTID, bases, backups); err != nil {
 			return nil, err
 		}
-		if moment.IsZero() {
+		if until.IsZero() {
 			out.Message = fmt.Sprintf("transaction %s is not in the archived binary log", target.GTID)
 			return out, nil
 		}
 	}
-	b, l, err := recovery.Choose(moment, bases)
+	b, l, err := recovery.Choose(until, bases)
 	if err != nil {
 		out.Message = err.Error()
 		return out, nil
 	}
 	out.Backup = b.Record
-	out.Recovery = &v1.Recovery{At: at, Timeline: l.Prefix, Segment: l.Number, Digest: l.Digest,
+	out.Recovery = &v1.Recovery{At: moment, Timeline: l.Prefix, Segment: l.Number, Digest: l.Digest,
 		Until: recovery.Target{Time: l.Last.Time}.String()}
 	return out, nil
 }
@@ -94,6 +94,9 @@ func (c Cluster) linesOf(ctx context.Context, r *v1.BackupRecord) ([]recovery.Li
 			if err != nil {
 				return err
 			}
+			if last == nil {
+				continue
+			}
 			begun, err := t.Begun()
 			if err != nil {
 				return err
@@ -111,7 +114,7 @@ func (c Cluster) linesOf(ctx context.Context, r *v1.BackupRecord) ([]recovery.Li
 // momentOf returns a time shortly before a transaction was committed, or the zero time if it is in no timeline. A
 // backup that was completed before that time does not contain the transaction.
 func (c Cluster) momentOf(ctx context.Context, g binlog.GTID, bases []recovery.Base,
-	of []*v1.BackupRecord) (out time.Time, err error) {
+	backups []*v1.BackupRecord) (out time.Time, err error) {
 	for i, b := range bases {
 		for _, l := range b.Lines {
 			until, perr := binlog.ParseSet(l.Until)
@@ -119,8 +122,8 @@ func (c Cluster) momentOf(ctx context.Context, g binlog.GTID, bases []recovery.B
 			if perr != nil || serr != nil || !until.Has(g) || start.Has(g) {
 				continue
 			}
-			err := c.ask(ctx, of[i].Spec.Archive.Store, func(s *Store) error {
-				m, err := s.LogOf(of[i].Spec.Instance).Find(ctx, l.Last, g)
+			err := c.ask(ctx, backups[i].Spec.Archive.Store, func(s *Store) error {
+				m, err := s.LogOf(backups[i].Spec.Instance).Find(ctx, l.Last, g)
 				if err == nil {
 					out = time.UnixMicro(int64(m.FirstTime)) //nolint:gosec // A time.
 				}

@@ -85,7 +85,7 @@ func (s *Session) OfferClone(ctx context.Context, account string) (Password, Lay
 	if err != nil {
 		return "", Layout{}, err
 	}
-	p, err := s.createAccount(ctx, account, "clone")
+	p, err := createAccount(ctx, s, account, "clone")
 	if err != nil {
 		return "", Layout{}, err
 	}
@@ -118,7 +118,7 @@ const newTries = 5
 
 // createAccount creates the account with a password that follows the server's rules. It tries several passwords,
 // because a random password may contain a forbidden word. Errors mention the purpose of the account.
-func (s *Session) createAccount(ctx context.Context, account, purpose string) (Password, error) {
+func createAccount(ctx context.Context, s *Session, account, purpose string) (Password, error) {
 	rules, err := s.passwordRules(ctx)
 	if err != nil {
 		return "", err
@@ -169,7 +169,7 @@ func (s *Session) OfferArchive(ctx context.Context) (Password, error) {
 	if err := s.WithdrawClone(ctx, ArchiveAccount); err != nil {
 		return "", err
 	}
-	p, err := s.createAccount(ctx, ArchiveAccount, "archive")
+	p, err := createAccount(ctx, s, ArchiveAccount, "archive")
 	if err != nil {
 		return "", err
 	}

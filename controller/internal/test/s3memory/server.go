@@ -89,7 +89,7 @@ func (m *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer m.mu.Unlock()
 	switch q := r.URL.Query(); {
 	case key == "" && q.Has("list-type"):
-		m.list(w, q.Get("prefix"))
+		m.list(w, q.Get("prefix"), q.Get("delimiter"))
 	case key == "" && q.Has("uploads"):
 		_, _ = io.WriteString(w, `<ListMultipartUploadsResult></ListMultipartUploadsResult>`)
 	case r.Method == http.MethodPut:
@@ -208,7 +208,10 @@ func (m *Server) get(w http.ResponseWriter, r *http.Request, key string) {
 	}
 }
 
-func (m *Server) list(w http.ResponseWriter, prefix string) {
+func (m *Server) list(w http.ResponseWriter, prefix, delimiter string) {
+	type folder struct {
+		Prefix string `xml:"Prefix"`
+	}
 	type object struct {
 		Key  string `xml:"Key"`
 		Size int    `xml:"Size"`
@@ -217,11 +220,22 @@ func (m *Server) list(w http.ResponseWriter, prefix string) {
 	out := struct {
 		XMLName  xml.Name `xml:"ListBucketResult"`
 		Contents []object `xml:"Contents"`
+		Folders  []folder `xml:"CommonPrefixes"`
 	}{}
+	folders := map[string]bool{}
 	for key, raw := range m.objects {
-		if strings.HasPrefix(key, prefix) {
+		rest, isBelow := strings.CutPrefix(key, prefix)
+		first, _, isDeeper := strings.Cut(rest, "/")
+		switch {
+		case !isBelow:
+		case isDeeper && delimiter == "/":
+			folders[prefix+first+"/"] = true
+		default:
 			out.Contents = append(out.Contents, object{key, len(raw), etagOf(raw)})
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(folders)) {
+		out.Folders = append(out.Folders, folder{name})
 	}
 	slices.SortFunc(out.Contents, func(a, b object) int { return cmp.Compare(a.Key, b.Key) })
 	_ = xml.NewEncoder(w).Encode(out)
