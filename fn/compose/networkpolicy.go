@@ -6,11 +6,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/fn/fieldcheck"
 )
 
 // jobPolicy returns the NetworkPolicy of Jobs, which have access to the data. Jobs may connect only to the backup
@@ -107,18 +107,13 @@ func checkNetworkPolicy(r *resolved, path *field.Path) field.ErrorList {
 			errs = append(errs, field.Forbidden(fldPath,
 				"must have either ipBlock, or podSelector, namespaceSelector or both"))
 		}
-		errs = append(errs, checkSelector(peer.PodSelector, fldPath.Child("podSelector"))...)
-		errs = append(errs, checkSelector(peer.NamespaceSelector, fldPath.Child("namespaceSelector"))...)
+		errs = append(errs, fieldcheck.Selector(peer.PodSelector, fldPath.Child("podSelector"))...)
+		errs = append(errs, fieldcheck.Selector(peer.NamespaceSelector, fldPath.Child("namespaceSelector"))...)
 		if peer.IPBlock != nil {
 			errs = append(errs, checkIPBlock(fldPath.Child("ipBlock"), peer.IPBlock)...)
 		}
 	}
-	return clipped(errs)
-}
-
-// checkSelector validates a selector as the API server does. A missing selector is valid.
-func checkSelector(s *metav1.LabelSelector, path *field.Path) field.ErrorList {
-	return metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{}, path)
+	return fieldcheck.ClipErrors(errs)
 }
 
 func checkIPBlock(path *field.Path, b *networkingv1.IPBlock) field.ErrorList {

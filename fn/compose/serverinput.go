@@ -5,6 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/fn/placement"
 )
 
 // A wish is the part of a claim's spec that determines the server's pod and option file. A change of the wish
@@ -71,7 +72,7 @@ func readFacts(in Input) (facts, error) {
 		return f, err
 	}
 	f.requireTLS, f.defaultScheduling = in.Settings.RequireTLS, in.Settings.DefaultScheduling
-	if errs := checkScheduling(f.defaultScheduling, field.NewPath("defaultScheduling")); len(errs) > 0 {
+	if errs := placement.Check(f.defaultScheduling, field.NewPath("defaultScheduling")); len(errs) > 0 {
 		return f, newRefusal(v1.ReasonInvalid, "the Composition's input: %v", errs.ToAggregate())
 	}
 	if f.maxResources, err = maxResources(f.platform.MaxResources); err != nil {
