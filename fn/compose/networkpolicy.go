@@ -62,7 +62,8 @@ func theBackups(r *resolved) networkingv1.NetworkPolicyPeer {
 	}}}
 }
 
-// serverPolicy allows connections from the peers in the spec and from the controller.
+// serverPolicy allows connections from the peers in the spec and from the controller. The peers may also scrape the
+// metrics, because the policy cannot know which of them is Prometheus.
 func serverPolicy(r *resolved) *networkingv1.NetworkPolicy {
 	p := networkPolicy(r, r.instance.ServerPolicyName(), metav1.LabelSelector{MatchLabels: serverPods(r)})
 	port := intstr.FromInt32(r.engine.port)
@@ -73,7 +74,13 @@ func serverPolicy(r *resolved) *networkingv1.NetworkPolicy {
 	if isCloned(r) {
 		p.Spec.Ingress[0].From = append(p.Spec.Ingress[0].From, theBackups(r))
 	}
-	p.Spec.Ingress[0].From = append(p.Spec.Ingress[0].From, r.spec.NetworkPolicy.From...)
+	peers := r.spec.NetworkPolicy.From
+	p.Spec.Ingress[0].From = append(p.Spec.Ingress[0].From, peers...)
+	if r.hasExporter() && len(peers) > 0 { // A rule without peers would allow every client.
+		metrics := intstr.FromInt32(v1.MetricsPort)
+		p.Spec.Ingress = append(p.Spec.Ingress, networkingv1.NetworkPolicyIngressRule{
+			Ports: []networkingv1.NetworkPolicyPort{{Port: &metrics}}, From: peers})
+	}
 	return p
 }
 

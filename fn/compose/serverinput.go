@@ -21,6 +21,8 @@ type wish struct {
 	Scheduling *v1.Scheduling        `json:"scheduling,omitempty"`
 
 	ImagePullSecrets []v1.ImagePullSecret `json:"imagePullSecrets,omitempty"`
+	// Metrics is false if the spec disables metrics, or does not mention them.
+	Metrics bool `json:"metrics,omitempty"`
 }
 
 // wishOf returns the wish of a spec with the image that the server runs.
@@ -29,6 +31,7 @@ func wishOf(s v1.MySQLSpec, image string) wish {
 		Image: image, Database: s.Database, Config: s.Config, Resources: s.Resources, RequireTLS: s.RequireTLS,
 		Scheduling:       s.Scheduling,
 		ImagePullSecrets: s.ImagePullSecrets,
+		Metrics:          s.HasMetrics(),
 	}
 }
 

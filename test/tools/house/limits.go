@@ -67,7 +67,7 @@ var functionWords = strings.Fields(
 var packageOrder = strings.Fields(
 	`apis/redact apis/v1 apis/agent fn/bufferpool fn/ciphers fn/fieldcheck fn/mycnf fn/placement fn/compose fn controller/internal/admission controller/internal/clock
 	controller/internal/nsrules controller/internal/certificate controller/internal/mysqld/version controller/internal/mysqld/datadir
-	controller/internal/mysqld/process controller/internal/mysqld/sql controller/internal/mysqld/local controller/internal/exit
+	controller/internal/mysqld/process controller/internal/mysqld/exporter controller/internal/mysqld/sql controller/internal/mysqld/local controller/internal/exit
 	controller/internal/datavolume controller/internal/change controller/internal/secrets controller/internal/store
 	controller/internal/storekey controller/internal/gateway controller/internal/archive controller/internal/instance
 	controller/internal/steps controller/internal/backupobject controller/internal/catalog controller/internal/backup controller/internal/lifecycle

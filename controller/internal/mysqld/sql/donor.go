@@ -124,7 +124,7 @@ func (s *Session) createCloner(ctx context.Context, account string) (Password, e
 		return "", err
 	}
 	for range newTries {
-		p, perr := passwordFor(rules)
+		p, perr := passwordFor(rules, "take backups with method Cold")
 		if perr != nil {
 			return "", perr
 		}
