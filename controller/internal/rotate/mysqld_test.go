@@ -45,7 +45,7 @@ func (s *server) rotator(c *cluster) *Rotator {
 		if err != nil {
 			return nil, err
 		}
-		return realSession{serverSession{out, sql.ExporterAccountsOf(out)}, c}, nil
+		return realSession{serverSession{Session: out, ExporterAccounts: sql.ExporterAccountsOf(out)}, c}, nil
 	}
 	return r
 }

@@ -362,11 +362,12 @@ func (p *pass) logIn(ctx context.Context, server sql.Server, candidate sql.Passw
 	if err != nil {
 		return nil, err
 	}
-	return serverSession{s, sql.ExporterAccountsOf(s)}, nil
+	return serverSession{Session: s, ExporterAccounts: sql.ExporterAccountsOf(s)}, nil
 }
 
 // A serverSession is a session with a real server.
 type serverSession struct {
+	redact.All
 	*sql.Session
 	sql.ExporterAccounts
 }

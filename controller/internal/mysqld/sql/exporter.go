@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/redact"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/version"
 )
 
@@ -17,10 +18,14 @@ const findExporter = "SELECT SHA2(CONCAT(CAST(plugin AS BINARY), ' ', CAST(authe
 	"FROM mysql.user WHERE User = ? AND Host = 'localhost'"
 
 // ExporterAccounts maintains the account of the exporter in a session.
-type ExporterAccounts struct{ session *Session }
+type ExporterAccounts struct {
+	redact.All
+
+	session *Session
+}
 
 // ExporterAccountsOf returns the part of a session that maintains the account of the exporter.
-func ExporterAccountsOf(s *Session) ExporterAccounts { return ExporterAccounts{s} }
+func ExporterAccountsOf(s *Session) ExporterAccounts { return ExporterAccounts{session: s} }
 
 // FindExporter returns a digest of the exporter's account, or "" if the account does not exist.
 func (e ExporterAccounts) FindExporter(ctx context.Context) (string, error) {
