@@ -38,7 +38,7 @@ func ExporterContainer(image string, socket corev1.VolumeMount) corev1.Container
 		{Name: v1.MetricsPortName, ContainerPort: v1.MetricsPort, Protocol: corev1.ProtocolTCP}}
 	c.Resources = corev1.ResourceRequirements{
 		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"),
-			corev1.ResourceMemory: resource.MustParse("64Mi")},
+			corev1.ResourceMemory: resource.MustParse("96Mi")},
 		Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
 	}
 	return c
