@@ -54,7 +54,7 @@ func TestExporter(t *testing.T) {
 func TestExporterIsConfined(t *testing.T) {
 	pod := podOf(t, composed(t, given(server(1), withMetrics)))
 	c := pod.Containers[1]
-	var mounts []string
+	mounts := make([]string, 0, len(c.VolumeMounts))
 	for _, m := range c.VolumeMounts {
 		mounts = append(mounts, m.Name+"/"+m.SubPath)
 		if !m.ReadOnly {

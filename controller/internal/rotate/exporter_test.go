@@ -80,14 +80,14 @@ func TestExporterAccount(t *testing.T) {
 		"Edited": func() {
 			s := c.metricsSecret()
 			s.Data[v1.MetricsKey] = []byte("[client]\nuser = root\n")
-			must2(t, c.Client.Update(t.Context(), s))
+			mustSucceed(t, c.Update(t.Context(), s))
 		},
 		"OtherPassword": func() {
 			s := c.metricsSecret()
 			s.Data = exporterData("other-password")
-			must2(t, c.Client.Update(t.Context(), s))
+			mustSucceed(t, c.Update(t.Context(), s))
 		},
-		"Deleted": func() { must2(t, c.Client.Delete(t.Context(), c.metricsSecret())) },
+		"Deleted": func() { mustSucceed(t, c.Delete(t.Context(), c.metricsSecret())) },
 	} {
 		change()
 		c.mustRest(r, c.withMetrics(true))
@@ -107,7 +107,7 @@ func TestExporterAccount(t *testing.T) {
 	}
 }
 
-func must2(t *testing.T, err error) {
+func mustSucceed(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -93,6 +93,7 @@ func (r *Rotator) ForgetInstance(instance v1.Instance, living []types.UID) {
 type session interface {
 	donor
 	exporterSession
+	certifiedSession
 
 	Lock(ctx context.Context) error
 	Version(ctx context.Context) (string, version.Version, error)
@@ -100,9 +101,13 @@ type session interface {
 	SetPassword(ctx context.Context, accounts []sql.Account, p sql.Password, retain bool) error
 	DiscardOld(ctx context.Context, accounts []sql.Account) error
 	EnsureDatabase(ctx context.Context, name string) error
+	Close()
+}
+
+// A certifiedSession is a session with a server that may present a certificate.
+type certifiedSession interface {
 	Certificate() *x509.Certificate
 	ReloadTLS(ctx context.Context) error
-	Close()
 }
 
 // An Input contains the desired state of an instance and the known facts about it.

@@ -57,7 +57,7 @@ func (e *Exporter) Run(ctx context.Context) error {
 		isChanged, err := e.serve(ctx, account)
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // The pod is deleted, which is no error.
 		case isChanged:
 			e.printLinef("The account has changed. Starting the exporter again")
 			pause = e.pause

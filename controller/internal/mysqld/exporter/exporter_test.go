@@ -40,12 +40,12 @@ type run struct {
 
 func start(t *testing.T, program ...string) *run {
 	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, stop := context.WithCancel(t.Context()) //nolint:gosec // The cleanup of the test calls it.
 	r := &run{out: &output{}, ended: make(chan error, 1), stop: stop}
 	r.Exporter = &Exporter{Account: filepath.Join(t.TempDir(), "my.cnf"), Port: 9104, Output: r.out,
 		poll: 5 * time.Millisecond, pause: 5 * time.Millisecond,
 		command: func(args ...string) *exec.Cmd {
-			return exec.Command(program[0], append(program[1:len(program):len(program)], args...)...)
+			return exec.Command(program[0], append(program[1:len(program):len(program)], args...)...) //nolint:noctx // The Exporter stops it.
 		}}
 	go func() { r.ended <- r.Run(ctx) }()
 	t.Cleanup(func() { stop(); <-r.ended })
