@@ -26,7 +26,7 @@ test: ## Run all tests, including those on a real cluster of their own (more tha
 	KUBECONFIG= $(MAKE) --keep-going checks e2e # One after the other, because a cluster uses both CPUs of a small machine.
 
 tools:
-	go run ./test/tools kube core coredns helm mongod cli cli116 versitygw lint vale gotestsum
+	go run ./test/tools kube core coredns helm mongod exporter cli cli116 versitygw lint vale gotestsum
 
 servers:
 	go run -C test/images . make mysql mariadb
@@ -169,6 +169,7 @@ cluster-test: ## Test the program that boots the cluster: disks, images, killed 
 mysqld-test: ## Test backup, restore and password changes without a cluster, with a real mysqld and a real mariadbd (20 min).
 	dir=$$(mktemp -d) && trap "rm -rf $$dir" EXIT && chmod 755 $$dir && \
 	go run -C test/images . rootfs $$dir/mysql && \
+	export EXPORTER="$$(go run ./test/tools exporter)" && \
 	MYSQLD_ROOTFS=$$dir/mysql go test -tags mysqld -run TestReal -timeout 20m ./controller/... && \
 	if [ -n "$(ALL)" ]; then MYSQLD_ROOTFS=$$dir/mysql SETTINGS=300 go test -tags mysqld -run TestRealSettingsServe -timeout 180m ./controller/internal/mysqld/initialize || exit 1; fi && \
 	for server in mariadb $(if $(ALL),mariadb-10.5 mariadb-11.8); do \

@@ -38,6 +38,7 @@ type cli struct {
 	Unpack           unpackCommand           `cmd:"" help:"Unpack an archive next to it on the backup volume, for a restore test. Run by the restore test Job."`
 	Clone            cloneCommand            `cmd:"" help:"Clone the data of a running server, with a temporary server of this image. Run by the Job of a backup with method Online."`
 	Bootcheck        bootCheckCommand        `cmd:"" help:"Start a temporary server of this image on an unpacked backup, and check every table. Run by the restore test Job. The exit code is 0 if the report could be written, regardless of the result, because the Job removes the copy next."`
+	ExportMetrics    exportMetricsCommand    `cmd:"" help:"Run the mysqld_exporter of this image, and start it again when it exits. Run by the server's pod if metrics are enabled."`
 	Own              ownCommand              `cmd:"" help:"Change the owner of a hostPath data volume to the server's user. Run by the server's pod before the server."`
 	Wipe             wipeCommand             `cmd:"" help:"Delete the contents of a volume. Run by the wipe Job once a backup is verified, and by the restore test Job on the copy."`
 	Survey           surveyCommand           `cmd:"" help:"List the archives on a backup volume and read each of them completely, without a change. Run by the Job of 'kubectl mysql adopt'."`

@@ -437,6 +437,8 @@ func TestBadInput(t *testing.T) {
 		"DatabasePassword": {example: "database-mongo",
 			change: spec("passwordSecretRef", map[string]any{"name": "a", "key": "b"}),
 			want:   []string{"spec.passwordSecretRef", "has no password"}},
+		"DatabaseMetrics": {example: "database-mongo", change: spec("metrics", map[string]any{"enabled": true}),
+			want: []string{"spec.metrics.enabled", "is supported only for type mysql", "Remove it"}},
 		"DatabaseNoSecret": {example: "database-mysql",
 			change: spec("passwordSecretRef", map[string]any{"name": "a", "key": "b"}),
 			want:   []string{"spec.passwordSecretRef.name", "default/a", "Create it"}},

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
@@ -78,6 +79,9 @@ var reaches = withCoreTypes(map[string]reach{
 	"imagePullSecrets[].name": {
 		target: "Secrets of the claim's namespace, for the kubelet that pulls the images of the server and of its Jobs",
 		odd:    []any{"theirs", "kube-system/theirs"}},
+	"metrics.enabled": {
+		target: "whether this server's pod has the platform's exporter, with an account that cannot read the data",
+		odd:    []any{"true", 1, true}},
 	"networkPolicy.from[].ipBlock.cidr": {form: "a range of addresses", target: "who reaches this server",
 		odd: []any{"0.0.0.0/0", "::/0", "10.0.0.1/8"}},
 	"networkPolicy.from[].ipBlock.except[]": {form: "a range of addresses", target: "who does not",
@@ -793,6 +797,8 @@ func (g *guard) container(name string, c map[string]any, onNode bool) {
 		g.complainf("container %v of %s has %v", c["name"], name, security)
 	}
 	switch user := security["runAsUser"]; {
+	case c["name"] == agent.ExporterName && c["image"] == v1.DefaultExporterImage:
+		g.exporter(c, security)
 	case !ours && (user != 999.0 || security["runAsNonRoot"] != true):
 		g.complainf("container %v of %s runs an image of the claim's as %v", c["name"], name, security)
 	case ours && user != nil && (!onNode || c["name"] != "own"):
@@ -814,6 +820,22 @@ func (g *guard) container(name string, c map[string]any, onNode bool) {
 		}
 	}
 	g.mounts(name, c, ours)
+}
+
+// exporter checks that the exporter, which has an image of the platform, cannot read the data. The containers of the
+// pod share a process namespace, so it needs another user than the server.
+func (g *guard) exporter(c, security map[string]any) {
+	if user := security["runAsUser"]; user == 999.0 || user == 0.0 || security["runAsNonRoot"] != true {
+		g.complainf("the exporter runs as %v", user)
+	}
+	mounts, _ := c["volumeMounts"].([]any)
+	for _, m := range mounts {
+		mount := m.(map[string]any)
+		if mount["readOnly"] != true || !slices.Contains([]any{"tools", agent.ExporterName, "scratch"}, mount["name"]) ||
+			mount["name"] == "scratch" && mount["subPath"] != "run" {
+			g.complainf("the exporter mounts %v", mount)
+		}
+	}
 }
 
 // mounts checks the mounts of a container. Backups and imported volumes must be read-only. Only containers with the
@@ -872,6 +894,10 @@ func (g *guard) mounted(name string, v map[string]any) {
 	if items, _ := source["items"].([]any); slices.Contains([]any{"ours", marker}, source["secretName"]) &&
 		len(items) == 3 {
 		return // Only the keys of the account are mounted.
+	}
+	if items, _ := source["items"].([]any); name == v1.ResourceDeployment && source["secretName"] == i.MetricsSecretName() &&
+		cmp.Equal(items, []any{map[string]any{"key": "my.cnf", "path": "my.cnf"}}) {
+		return // The exporter gets its own account and nothing else.
 	}
 	if name == v1.ResourceRestore && at(g.xr, "spec", "restore", "import", "dump") != nil {
 		allowed = append(allowed, i.TLSSecretName(), i.Accesses().Restore())

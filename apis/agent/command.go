@@ -124,6 +124,13 @@ func ValidateSettings(volume, sockets, tls string) []string {
 	return out
 }
 
+// ExportMetrics returns the command `controller export-metrics`, which runs the exporter of the image in which it runs.
+// account is a my.cnf with the account of the exporter.
+func ExportMetrics(account string, port int32) []string {
+	return []string{CopiedProgram, "export-metrics", "--account=" + account,
+		"--port=" + strconv.FormatInt(int64(port), 10)}
+}
+
 // Own returns the command `controller own` for a data volume.
 func Own(volume string) []string { return []string{Program, "own", "--volume=" + volume} }
 

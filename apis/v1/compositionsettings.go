@@ -85,7 +85,9 @@ const (
 
 // Defaults of Settings.
 const (
-	DefaultImage        = "mysql:8.4"
-	DefaultMongoImage   = "mongo:8.0"
-	DefaultHostPathRoot = "/var/lib/crossplane-mysql"
+	DefaultImage      = "mysql:8.4"
+	DefaultMongoImage = "mongo:8.0"
+	// DefaultExporterImage is the default of ExporterImage of the Platform.
+	DefaultExporterImage = "docker.io/prom/mysqld-exporter:v0.19.0"
+	DefaultHostPathRoot  = "/var/lib/crossplane-mysql"
 )

@@ -45,6 +45,7 @@ const LegacyDatabasePassword = "my_passwd"
 // +kubebuilder:validation:XValidation:rule="!has(self.type) || !has(oldSelf.type) || self.type == oldSelf.type",message="type cannot change, because mongo and mysql cannot read each other's data; create another Database"
 // +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || !has(self.storageSize) || !has(self.type) || self.type == 'mysql'",optionalOldSelf=true,message="storageSize is supported only for type mysql, because restoring a mongod backup is untested; remove storageSize (the data is then lost when the pod is deleted)"
 // +kubebuilder:validation:XValidation:rule="!has(self.passwordSecretRef) || !has(self.type) || self.type == 'mysql'",message="passwordSecretRef is supported only for type mysql, because a server of type mongo has no password"
+// +kubebuilder:validation:XValidation:rule="!has(self.metrics) || !has(self.metrics.enabled) || !self.metrics.enabled || !has(self.type) || self.type == 'mysql'",message="metrics are supported only for type mysql; remove metrics"
 // +kubebuilder:validation:XValidation:rule="has(self.storageSize) == has(oldSelf.storageSize)",message="storageSize cannot be added or removed later; create another Database"
 // +kubebuilder:validation:XValidation:rule="!has(self.storageSize) || !has(oldSelf.storageSize) || !self.storageSize.matches('^[0-9]+([.][0-9]+)?([eE][0-9]{1,2}|[kMGTPE]|[KMGTPE]i)?$') || !oldSelf.storageSize.matches('^[0-9]+([.][0-9]+)?([eE][0-9]{1,2}|[kMGTPE]|[KMGTPE]i)?$') || quantity(self.storageSize).compareTo(quantity(oldSelf.storageSize)) >= 0",message="the storage size can grow, but it cannot shrink"
 // +kubebuilder:validation:XValidation:rule="has(self.storageSize) || !(has(self.deletionPolicy) || has(self.backup) || has(self.restore))",message="deletionPolicy, backup and restore require storageSize, because without it the data is lost when the pod is deleted"
@@ -66,9 +67,9 @@ type DatabaseSpec struct {
 	Image *string `json:"image,omitempty"`
 
 	// ImagePullSecrets name Secrets in the claim's namespace with credentials of image registries. The pods of the
-	// server and of the instance's Jobs in that namespace use them, also for the platform's agentImage. They replace
-	// the image pull secrets of the ServiceAccount default. If unset, the Secrets of that ServiceAccount are used. A
-	// change restarts the server.
+	// server and of the instance's Jobs in that namespace use them, also for the platform's agentImage and
+	// exporterImage. They replace the image pull secrets of the ServiceAccount default. If unset, the Secrets of that
+	// ServiceAccount are used. A change restarts the server.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=5
@@ -89,6 +90,11 @@ type DatabaseSpec struct {
 	//
 	// +optional
 	Resources *Resources `json:"resources,omitempty"`
+
+	// Metrics specifies whether Prometheus can scrape the server. It applies to type mysql only. If unset, it cannot.
+	//
+	// +optional
+	Metrics *MetricsSpec `json:"metrics,omitempty"`
 
 	// Size of the data volume, such as 1Gi, from 1Mi to 1Ei. It applies to type mysql only. It can grow if the storage
 	// class allows volume expansion, and cannot shrink. The field cannot be added or removed later. If set, the data is
@@ -138,8 +144,8 @@ func (x *XDatabase) AsMySQL() *XMySQL {
 func (s *XDatabaseSpec) AsMySQL() XMySQLSpec {
 	out := XMySQLSpec{ClaimRef: s.ClaimRef, MySQLSpec: MySQLSpec{
 		Image: s.Image, ImagePullSecrets: s.ImagePullSecrets, PasswordSecretRef: s.PasswordSecretRef, Resources: s.Resources,
-		StorageSize: s.StorageSize,
-		Service:     ServiceSpec{Type: ServiceNodePort}, DeletionPolicy: s.DeletionPolicy,
+		StorageSize: s.StorageSize, Metrics: s.Metrics,
+		Service: ServiceSpec{Type: ServiceNodePort}, DeletionPolicy: s.DeletionPolicy,
 		CompositeDeletePolicy: s.CompositeDeletePolicy,
 	}}
 	if s.Backup != nil {

@@ -58,9 +58,9 @@ type MySQLSpec struct {
 	Image *string `json:"image,omitempty"`
 
 	// ImagePullSecrets name Secrets in the claim's namespace with credentials of image registries. The pods of the
-	// server and of the instance's Jobs in that namespace use them, also for the platform's agentImage. They replace
-	// the image pull secrets of the ServiceAccount default. If unset, the Secrets of that ServiceAccount are used. A
-	// change restarts the server.
+	// server and of the instance's Jobs in that namespace use them, also for the platform's agentImage and
+	// exporterImage. They replace the image pull secrets of the ServiceAccount default. If unset, the Secrets of that
+	// ServiceAccount are used. A change restarts the server.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=5
@@ -159,6 +159,11 @@ type MySQLSpec struct {
 	//
 	// +optional
 	RequireTLS *bool `json:"requireTLS,omitempty"`
+
+	// Metrics specifies whether Prometheus can scrape the server. If unset, it cannot.
+	//
+	// +optional
+	Metrics *MetricsSpec `json:"metrics,omitempty"`
 
 	// Suspend stops the server and keeps its data, its Service and its Secrets. A backup in progress is completed first.
 	// The server starts again when this field is false. The default is false.
@@ -290,14 +295,28 @@ type ServiceSpec struct {
 
 // A NetworkPolicySpec specifies which clients can connect to the server's port.
 type NetworkPolicySpec struct {
-	// From lists the pods and addresses that can connect to the server, as in a NetworkPolicy of Kubernetes. The
-	// controller can always connect. If the list is empty, no other client can.
+	// From lists the pods and addresses that can connect to the server, as in a NetworkPolicy of Kubernetes. They can
+	// also scrape its metrics, so add your Prometheus to the list if metrics are enabled. The controller can always
+	// connect. If the list is empty, no other client can.
 	//
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:XValidation:rule="self.all(p, has(p.ipBlock) != (has(p.podSelector) || has(p.namespaceSelector)))",message="each entry of networkPolicy.from must have either ipBlock, or podSelector, namespaceSelector or both"
 	// +listType=atomic
 	From []networkingv1.NetworkPolicyPeer `json:"from"`
 }
+
+// A MetricsSpec specifies the metrics of the server.
+type MetricsSpec struct {
+	// Enabled runs mysqld_exporter in a container of the server's pod. It serves metrics on port 9104, which every
+	// client that can connect to the server can read. The controller creates an account for it on the server, which
+	// cannot read the data. A change restarts the server. The default is false.
+	//
+	// +optional
+	Enabled bool `json:"enabled,omitempty"`
+}
+
+// HasMetrics reports whether the spec enables metrics.
+func (s *MySQLSpec) HasMetrics() bool { return s.Metrics != nil && s.Metrics.Enabled }
 
 // A DeletionPolicy specifies what happens to the data of a deleted claim.
 type DeletionPolicy string

@@ -39,10 +39,13 @@ const (
 // Names and paths inside the server's pod.
 const (
 	// Port is the port of a MySQL server, and PortName is the name of this port in the container and in the Service.
-	Port          = 3306
-	PortName      = "mysql"
-	PortMongo     = 27017
-	PortNameMongo = "mongo"
+	Port     = 3306
+	PortName = "mysql"
+	// MetricsPort is the port of the server's metrics, and MetricsPortName is its name in the container.
+	MetricsPort     = 9104
+	MetricsPortName = "metrics"
+	PortMongo       = 27017
+	PortNameMongo   = "mongo"
 	// DataDirectory is the directory of the data volume that contains the database. It is never the root of the volume,
 	// because some file systems create lost+found there. In addition, a restore prepares the data in another directory
 	// and then renames it to DataDirectory.
@@ -55,6 +58,8 @@ const (
 	// InitializeKey is a key of the root password Secret. It exists as long as a new database may be initialized: until
 	// the controller's first login to the server.
 	InitializeKey = "initialize"
+	// MetricsKey is the key of the my.cnf in the Secret with the account of the exporter.
+	MetricsKey = "my.cnf"
 	// CAKey is the key of CA certificates, in the Secrets of certificate authorities and in the connection Secret.
 	CAKey = "ca.crt"
 	// ConfigKey is the key of my.cnf in the ConfigMap.
@@ -133,11 +138,14 @@ func (i Instance) mayGeneratePassword() bool { return isDatabase(i.Kind) || i.Is
 // TLSSecretName returns the name of the Secret with the server's certificate and its key.
 func (i Instance) TLSSecretName() string { return derived("", i.Name, i.mark()+"-tls") }
 
+// MetricsSecretName returns the name of the Secret with the account of the exporter.
+func (i Instance) MetricsSecretName() string { return derived("", i.Name, i.mark()+"-metrics") }
+
 // IsOwnSecret reports whether the instance uses, or may later use, a Secret with the given name in its namespace.
 func (i Instance) IsOwnSecret(name string) bool {
 	a := i.Accesses()
 	return slices.Contains([]string{
-		i.RootSecretName(), i.ConnectionSecretName(), i.PendingSecretName(), i.TLSSecretName(),
+		i.RootSecretName(), i.ConnectionSecretName(), i.PendingSecretName(), i.TLSSecretName(), i.MetricsSecretName(),
 		a.Backup(), a.Restore(), a.Clone(), a.RestoreTest(),
 	}, name) || i.mayGeneratePassword() && name == i.GeneratedSecretName()
 }

@@ -28,7 +28,7 @@ func names(i Instance) map[string]string {
 		"RecordInLife": i.RecordNameInLife(2), "ImageChangeJob": i.Jobs().ImageChange(),
 		"SettingsJob": i.Jobs().SettingsCheck(),
 		"TLSSecret":   i.TLSSecretName(), "Authority": i.AuthorityName(1), "SecondAuthority": i.AuthorityName(2),
-		"CertificateRequest": i.CertificateRequestName(),
+		"CertificateRequest": i.CertificateRequestName(), "MetricsSecret": i.MetricsSecretName(),
 	}
 }
 
@@ -58,8 +58,9 @@ func TestNames(t *testing.T) {
 				"WipeJob": "wipe-mysql-instance-job", "PruneJob": "prune-mysql-instance-job",
 				"Record": "default-mysql-instance-507663682d", "BackupPV": "backup-default-mysql-instance-7ea0a0cb4b",
 				"PendingSecret": "mysql-instance-connection-pending", "Rescue": "data-default-mysql-instance-507663682d",
-				"EraseJob":     "erase-default-mysql-instance-507663682d",
-				"RecordInLife": "default-mysql-instance-ec5ddec20d", "ImageChangeJob": "imagechange-mysql-instance-job",
+				"MetricsSecret": "mysql-instance-metrics",
+				"EraseJob":      "erase-default-mysql-instance-507663682d",
+				"RecordInLife":  "default-mysql-instance-ec5ddec20d", "ImageChangeJob": "imagechange-mysql-instance-job",
 				"SettingsJob": "settings-mysql-instance-job",
 				"TLSSecret":   "mysql-instance-tls", "Authority": "authority-default-mysql-instance-0b4c3a0e5c",
 				"SecondAuthority":    "authority-default-mysql-instance-ec5ddec20d",
@@ -83,6 +84,7 @@ func TestNames(t *testing.T) {
 			"Record":             "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-a80288bafc",
 			"BackupPV":           "backup-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-d8e9fdeaed",
 			"PendingSecret":      "very-very-very-very-very-very-very-very-v-817db935f5-connection-pending",
+			"MetricsSecret":      "very-very-very-very-very-very-very-very-very-817db935f5-metrics",
 			"Rescue":             "data-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-a80288bafc",
 			"EraseJob":           "erase-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843b-a6105a6ca8",
 			"RecordInLife":       "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-f3c66f1b4e",
@@ -105,7 +107,8 @@ func TestNames(t *testing.T) {
 			"WipeJob": "wipe-mysql-instance.database-job", "PruneJob": "prune-mysql-instance.database-job",
 			"Record": "default-mysql-instance-95f16838b4", "Rescue": "data-default-mysql-instance-95f16838b4",
 			"BackupPV":      "backup-default-mysql-instance-79737816bd",
-			"PendingSecret": "mysql-instance.database-connection-pending", "EraseJob": "erase-default-mysql-instance-95f16838b4",
+			"PendingSecret": "mysql-instance.database-connection-pending",
+			"MetricsSecret": "mysql-instance.database-metrics", "EraseJob": "erase-default-mysql-instance-95f16838b4",
 			"RecordInLife": "default-mysql-instance-52fedea2e5", "ImageChangeJob": "imagechange-mysql-instance.database-job",
 			"SettingsJob": "settings-mysql-instance.database-job",
 			"TLSSecret":   "mysql-instance.database-tls", "Authority": "authority-default-mysql-instance-bef109a39a",
@@ -125,7 +128,8 @@ func TestNames(t *testing.T) {
 			"Record": "default-mysql-instance-9e872154a5", "Rescue": "data-default-mysql-instance-9e872154a5",
 			"BackupPV":      "backup-default-mysql-instance-8f8e979c66",
 			"PendingSecret": "mysql-instance-connection-pending", "EraseJob": "erase-default-mysql-instance-9e872154a5",
-			"RecordInLife": "default-mysql-instance-3ef8ba256e", "ImageChangeJob": "imagechange-mysql-instance.mysql-job",
+			"MetricsSecret": "mysql-instance.mysql-metrics",
+			"RecordInLife":  "default-mysql-instance-3ef8ba256e", "ImageChangeJob": "imagechange-mysql-instance.mysql-job",
 			"SettingsJob": "settings-mysql-instance.mysql-job",
 			"TLSSecret":   "mysql-instance.mysql-tls", "Authority": "authority-default-mysql-instance-3db9c26459",
 			"SecondAuthority":    "authority-default-mysql-instance-3ef8ba256e",
@@ -314,7 +318,7 @@ func TestKindsShareNothing(t *testing.T) {
 		for _, name := range []string{"a", "a-database", "a-mysql", "backup-a", strings.Repeat("x", 60)} {
 			i := Instance{Kind: kind, Namespace: "n", Name: name}
 			own := []string{i.DataPVCName(), i.BackupPVCName(), i.RootSecretName(), i.ConfigMapName(), i.TLSSecretName(),
-				i.GeneratedSecretName(), i.Jobs().Restore(), i.Jobs().Backup(), i.Jobs().Wipe(), i.Jobs().Prune(),
+				i.MetricsSecretName(), i.GeneratedSecretName(), i.Jobs().Restore(), i.Jobs().Backup(), i.Jobs().Wipe(), i.Jobs().Prune(),
 				i.Jobs().RestoreTest(), i.Accesses().Backup(), i.Accesses().Restore(), i.Accesses().Clone()}
 			if kind == KindDatabase {
 				own = append(own, i.ConnectionSecretName(), i.PendingSecretName())

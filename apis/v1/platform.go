@@ -63,6 +63,15 @@ type PlatformSpec struct {
 	// +kubebuilder:validation:MaxLength=512
 	AgentImage string `json:"agentImage,omitempty"`
 
+	// ExporterImage is the image of mysqld_exporter, which serves the metrics of servers whose claims enable them. If
+	// unset, docker.io/prom/mysqld-exporter:v0.19.0 is used. Set it if the image is in your own registry. All nodes of
+	// servers must be able to pull it. A change does not restart running servers.
+	//
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	ExporterImage string `json:"exporterImage,omitempty"`
+
 	// DefaultImage of a MySQL server whose claim sets no image. The defaultImage of a Composition takes precedence. An
 	// instance keeps the image that it was created with. The default is mysql:8.4.
 	//

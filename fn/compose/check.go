@@ -3,7 +3,6 @@ package compose
 import (
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/fn/fieldcheck"
 )
 
 // checkIdentity validates the names of the instance's objects.
@@ -109,7 +109,7 @@ func checkPasswordFields(r *resolved, spec *field.Path) field.ErrorList {
 		return nil
 	}
 	path := spec.Child("passwordSecretRef")
-	errs := checkObjectName(path.Child("name"), ref.Name, "Secret")
+	errs := fieldcheck.ObjectName(path.Child("name"), ref.Name, "Secret")
 	if len(validation.IsConfigMapKey(ref.Key)) > 0 {
 		errs = append(errs, field.Invalid(path.Child("key"), clipText(ref.Key), "is not a valid Secret key"))
 	}
@@ -145,7 +145,7 @@ func checkPullSecrets(path *field.Path, secrets []v1.ImagePullSecret) field.Erro
 // checkServiceSpec checks the type and the annotations of the Service.
 func checkServiceSpec(r *resolved, path *field.Path) field.ErrorList {
 	s := r.spec.Service
-	errs := checkEnum(path.Child("type"), s.Type, v1.ServiceClusterIP, v1.ServiceNodePort, v1.ServiceLoadBalancer)
+	errs := fieldcheck.Enum(path.Child("type"), s.Type, v1.ServiceClusterIP, v1.ServiceNodePort, v1.ServiceLoadBalancer)
 	if s.Headless && s.Type != v1.ServiceClusterIP {
 		errs = append(errs, field.Forbidden(path.Child("headless"), "a headless Service must have the type ClusterIP. Set "+
 			"type to ClusterIP, or remove headless"))
@@ -173,7 +173,7 @@ func checkBackup(b v1.BackupSpec, path *field.Path) field.ErrorList {
 		errs = append(errs, field.Invalid(retention.Child("minAge"), clipText(age),
 			"must be a number of hours, days or weeks, such as 48h, 30d or 4w"))
 	}
-	return append(errs, checkEnum(path.Child("beforeUpgrade"), b.BeforeUpgrade, v1.BackUpNewSeries, v1.BackUpNever)...)
+	return append(errs, fieldcheck.Enum(path.Child("beforeUpgrade"), b.BeforeUpgrade, v1.BackUpNewSeries, v1.BackUpNever)...)
 }
 
 func checkSchedule(s *v1.BackupSchedule, path *field.Path) field.ErrorList {
@@ -191,7 +191,7 @@ func checkSchedule(s *v1.BackupSchedule, path *field.Path) field.ErrorList {
 		return append(errs, field.Required(path.Child("method"),
 			"set it to Online or Cold. Online clones the data while the server runs. Cold stops the server for the backup"))
 	}
-	return append(errs, checkEnum(path.Child("method"), s.Method, v1.MethodOnline, v1.MethodCold)...)
+	return append(errs, fieldcheck.Enum(path.Child("method"), s.Method, v1.MethodOnline, v1.MethodCold)...)
 }
 
 // checkBounds refuses a schedule that is more frequent, or a retention that is longer, than the platform allows. The
@@ -226,15 +226,15 @@ func checkBounds(r *resolved, fldPath *field.Path) field.ErrorList {
 var minAgePattern = regexp.MustCompile(`^[1-9][0-9]{0,4}[hdw]$`)
 
 func checkPolicies(spec *field.Path, s v1.MySQLSpec) field.ErrorList {
-	errs := checkEnum(spec.Child("deletionPolicy"), s.DeletionPolicy, v1.DeletionBackup, v1.DeletionDiscard)
+	errs := fieldcheck.Enum(spec.Child("deletionPolicy"), s.DeletionPolicy, v1.DeletionBackup, v1.DeletionDiscard)
 	errs = append(errs, checkBackup(s.Backup, spec.Child("backup"))...)
 	restore := spec.Child("restore")
-	errs = append(errs, checkEnum(restore.Child("policy"), s.Restore.Policy, v1.RestoreLatest, v1.RestoreNever)...)
+	errs = append(errs, fieldcheck.Enum(restore.Child("policy"), s.Restore.Policy, v1.RestoreLatest, v1.RestoreNever)...)
 	if b := s.Restore.Backup; b != nil {
 		if s.Restore.Policy == v1.RestoreNever {
 			errs = append(errs, field.Forbidden(restore.Child("backup"), "policy Never is also set. Remove one of them"))
 		}
-		errs = append(errs, checkObjectName(restore.Child("backup"), *b, "Backup")...)
+		errs = append(errs, fieldcheck.ObjectName(restore.Child("backup"), *b, "Backup")...)
 	}
 	if from := s.Restore.From; from != nil {
 		switch {
@@ -243,7 +243,7 @@ func checkPolicies(spec *field.Path, s v1.MySQLSpec) field.ErrorList {
 		case s.Restore.Backup != nil:
 			errs = append(errs, field.Forbidden(restore.Child("from"), "backup is also set. Remove one of them"))
 		}
-		errs = append(errs, checkObjectName(restore.Child("from"), *from, "claim")...)
+		errs = append(errs, fieldcheck.ObjectName(restore.Child("from"), *from, "claim")...)
 	}
 	if replaced := s.Restore.InsteadOf; replaced != nil {
 		if s.Restore.Choice() == "" {
@@ -251,38 +251,16 @@ func checkPolicies(spec *field.Path, s v1.MySQLSpec) field.ErrorList {
 				"requires a restore source to use instead of this backup. Set backup, from, import or policy Never, or remove "+
 					"insteadOf"))
 		}
-		errs = append(errs, checkObjectName(restore.Child("insteadOf"), *replaced, "Backup")...)
+		errs = append(errs, fieldcheck.ObjectName(restore.Child("insteadOf"), *replaced, "Backup")...)
 	}
 	if s.CompositeDeletePolicy != "" {
-		errs = append(errs, checkEnum(spec.Child("compositeDeletePolicy"), s.CompositeDeletePolicy, "Background")...)
+		errs = append(errs, fieldcheck.Enum(spec.Child("compositeDeletePolicy"), s.CompositeDeletePolicy, "Background")...)
 	}
 	return errs
 }
 
-// checkEnum refuses a value that is not supported.
-func checkEnum[T ~string](fldPath *field.Path, value T, supported ...T) field.ErrorList {
-	if slices.Contains(supported, value) {
-		return nil
-	}
-	return field.ErrorList{field.NotSupported(fldPath, T(clipText(string(value))), supported)}
-}
-
-// checkObjectName returns an error if a name is not a valid object name. The message contains the kind.
-func checkObjectName(fldPath *field.Path, name, kind string) field.ErrorList {
-	if len(validation.IsDNS1123Subdomain(name)) == 0 {
-		return nil
-	}
-	return field.ErrorList{field.Invalid(fldPath, clipText(name), "is not a valid "+kind+" name")}
-}
-
 // clipText shortens a value from a claim for an error message.
-func clipText(s string) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if r := []rune(s); len(r) > 80 {
-		return string(r[:80]) + "…"
-	}
-	return s
-}
+func clipText(s string) string { return fieldcheck.ClipText(s) }
 
 // checkFromKind validates spec.restore.fromKind, which requires spec.restore.from and is supported only for a MySQL.
 func checkFromKind(r *resolved, path *field.Path) field.ErrorList {

@@ -3,6 +3,7 @@ package compose
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -78,11 +79,24 @@ func serverPod(s *serverInput) corev1.PodSpec {
 	for _, v := range serverVolumes(s) {
 		pod.Volumes = append(pod.Volumes, v.Volume)
 	}
+	if s.hasExporter() {
+		pod.Containers = append(pod.Containers, agent.ExporterContainer(s.platform.ExporterImage, socketMount(s)))
+		pod.Volumes = append(pod.Volumes, agent.ExporterVolume(s.instance.MetricsSecretName()))
+	}
 	if s.engine.password {
 		pod.InitContainers = initContainers(s)
 		pod.Volumes = append(pod.Volumes, initVolumes(s)...)
 	}
 	return pod
+}
+
+// hasExporter reports whether the exporter runs in the server's pod. It needs a server with accounts.
+func (s *serverInput) hasExporter() bool { return s.wish.Metrics && s.engine.password }
+
+// socketMount returns the mount of the directory with the server's socket.
+func socketMount(s *serverInput) corev1.VolumeMount {
+	mounts := scratchMounts(s).mounts
+	return mounts[slices.IndexFunc(mounts, func(m corev1.VolumeMount) bool { return m.MountPath == agent.SocketFolder })]
 }
 
 // serverContainer returns the server's container without a liveness probe. The kubelet restarts a server that exits,

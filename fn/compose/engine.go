@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
@@ -40,7 +41,7 @@ var engines = map[v1.DatabaseType]engine{
 	v1.TypeMySQL: {
 		name: "mysql", example: v1.DefaultImage, port: v1.Port, portName: v1.PortName,
 		data: "/var/lib/mysql", config: "/etc/mysql/conf.d", stored: true, password: true,
-		scratch: []scratchFolder{{"tmp", "/tmp"}, {"run", "/var/run/mysqld"}, {"files", "/var/lib/mysql-files"}},
+		scratch: []scratchFolder{{"tmp", "/tmp"}, {"run", agent.SocketFolder}, {"files", "/var/lib/mysql-files"}},
 	},
 	v1.TypeMongo: {
 		name: "mongo", example: v1.DefaultMongoImage, port: v1.PortMongo, portName: v1.PortNameMongo,
@@ -73,6 +74,9 @@ func checkType(r *resolved, spec *field.Path) field.ErrorList {
 	case !r.engine.password && r.spec.PasswordSecretRef != nil:
 		return field.ErrorList{field.Forbidden(spec.Child("passwordSecretRef"),
 			fmt.Sprintf("a server of type %s has no password. Remove it", r.Type))}
+	case !r.engine.password && r.spec.HasMetrics():
+		return field.ErrorList{field.Forbidden(spec.Child("metrics", "enabled"),
+			fmt.Sprintf("is supported only for type %s. Remove it", v1.TypeMySQL))}
 	case !r.engine.stored && !r.ephemeral:
 		return field.ErrorList{field.Forbidden(spec.Child("storageSize"), whyNotStored(r))}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/fn/fieldcheck"
 )
 
 // chooseImport starts an instance from an imported database.
@@ -350,11 +351,11 @@ func checkImportedServer(s *v1.ImportedServer, fldPath *field.Path) field.ErrorL
 	if s.Port < 0 || s.Port > 65535 {
 		errs = append(errs, field.Invalid(fldPath.Child("port"), s.Port, "must be from 1 to 65535"))
 	}
-	return append(errs, checkObjectName(fldPath.Child("secretRef", "name"), s.SecretRef.Name, "Secret")...)
+	return append(errs, fieldcheck.ObjectName(fldPath.Child("secretRef", "name"), s.SecretRef.Name, "Secret")...)
 }
 
 func checkImportedDump(d *v1.ImportedDump, fldPath *field.Path) field.ErrorList {
-	errs := checkObjectName(fldPath.Child("store"), d.StoreRef.Name, "BackupStore")
+	errs := fieldcheck.ObjectName(fldPath.Child("store"), d.StoreRef.Name, "BackupStore")
 	if len(d.Name) > 253 || !importDumpPattern.MatchString(d.Name) {
 		errs = append(errs, field.Invalid(fldPath.Child("name"), clipText(d.Name),
 			"must end in .sql, .sql.gz or .sql.zst, and contain only letters, digits, '.', '_' and '-'"))

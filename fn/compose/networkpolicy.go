@@ -6,11 +6,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/fn/fieldcheck"
 )
 
 // jobPolicy returns the NetworkPolicy of Jobs, which have access to the data. Jobs may connect only to the backup
@@ -62,7 +62,8 @@ func theBackups(r *resolved) networkingv1.NetworkPolicyPeer {
 	}}}
 }
 
-// serverPolicy allows connections from the peers in the spec and from the controller.
+// serverPolicy allows connections from the peers in the spec and from the controller. The peers may also scrape the
+// metrics, because the policy cannot know which of them is Prometheus.
 func serverPolicy(r *resolved) *networkingv1.NetworkPolicy {
 	p := networkPolicy(r, r.instance.ServerPolicyName(), metav1.LabelSelector{MatchLabels: serverPods(r)})
 	port := intstr.FromInt32(r.engine.port)
@@ -73,7 +74,13 @@ func serverPolicy(r *resolved) *networkingv1.NetworkPolicy {
 	if isCloned(r) {
 		p.Spec.Ingress[0].From = append(p.Spec.Ingress[0].From, theBackups(r))
 	}
-	p.Spec.Ingress[0].From = append(p.Spec.Ingress[0].From, r.spec.NetworkPolicy.From...)
+	peers := r.spec.NetworkPolicy.From
+	p.Spec.Ingress[0].From = append(p.Spec.Ingress[0].From, peers...)
+	if r.hasExporter() && len(peers) > 0 { // A rule without peers would allow every client.
+		metrics := intstr.FromInt32(v1.MetricsPort)
+		p.Spec.Ingress = append(p.Spec.Ingress, networkingv1.NetworkPolicyIngressRule{
+			Ports: []networkingv1.NetworkPolicyPort{{Port: &metrics}}, From: peers})
+	}
 	return p
 }
 
@@ -107,18 +114,13 @@ func checkNetworkPolicy(r *resolved, path *field.Path) field.ErrorList {
 			errs = append(errs, field.Forbidden(fldPath,
 				"must have either ipBlock, or podSelector, namespaceSelector or both"))
 		}
-		errs = append(errs, checkSelector(peer.PodSelector, fldPath.Child("podSelector"))...)
-		errs = append(errs, checkSelector(peer.NamespaceSelector, fldPath.Child("namespaceSelector"))...)
+		errs = append(errs, fieldcheck.Selector(peer.PodSelector, fldPath.Child("podSelector"))...)
+		errs = append(errs, fieldcheck.Selector(peer.NamespaceSelector, fldPath.Child("namespaceSelector"))...)
 		if peer.IPBlock != nil {
 			errs = append(errs, checkIPBlock(fldPath.Child("ipBlock"), peer.IPBlock)...)
 		}
 	}
-	return clipped(errs)
-}
-
-// checkSelector validates a selector as the API server does. A missing selector is valid.
-func checkSelector(s *metav1.LabelSelector, path *field.Path) field.ErrorList {
-	return metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{}, path)
+	return fieldcheck.ClipErrors(errs)
 }
 
 func checkIPBlock(path *field.Path, b *networkingv1.IPBlock) field.ErrorList {

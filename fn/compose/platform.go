@@ -32,6 +32,7 @@ func resolvePlatform(in Input) (v1.PlatformSpec, error) {
 				"image of this product", v1.KindPlatform, v1.PlatformName, clipText(in.Release))
 	}
 	out.AgentImage = cmp.Or(out.AgentImage, v1.AgentImage(in.Release))
+	out.ExporterImage = cmp.Or(out.ExporterImage, v1.DefaultExporterImage)
 	return out, nil
 }
 

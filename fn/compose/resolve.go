@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/fn/placement"
 )
 
 // A resolved is a validated Input with the values that are derived from it. It is immutable.
@@ -62,7 +63,7 @@ func resolve(in Input) (*resolved, error) {
 		checkPullSecrets(spec.Child("imagePullSecrets"), r.spec.ImagePullSecrets),
 		checkServiceSpec(r, spec.Child("service")),
 		checkNetworkPolicy(r, spec.Child("networkPolicy")),
-		checkScheduling(r.spec.Scheduling, spec.Child("scheduling")),
+		placement.Check(r.spec.Scheduling, spec.Child("scheduling")),
 		checkPolicies(spec, r.spec),
 		checkFromKind(r, spec.Child("restore", "fromKind")),
 		checkImport(r, spec.Child("restore", "import")),

@@ -5,6 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/fn/placement"
 )
 
 // A wish is the part of a claim's spec that determines the server's pod and option file. A change of the wish
@@ -20,6 +21,8 @@ type wish struct {
 	Scheduling *v1.Scheduling        `json:"scheduling,omitempty"`
 
 	ImagePullSecrets []v1.ImagePullSecret `json:"imagePullSecrets,omitempty"`
+	// Metrics is false if the spec disables metrics, or does not mention them.
+	Metrics bool `json:"metrics,omitempty"`
 }
 
 // wishOf returns the wish of a spec with the image that the server runs.
@@ -28,6 +31,7 @@ func wishOf(s v1.MySQLSpec, image string) wish {
 		Image: image, Database: s.Database, Config: s.Config, Resources: s.Resources, RequireTLS: s.RequireTLS,
 		Scheduling:       s.Scheduling,
 		ImagePullSecrets: s.ImagePullSecrets,
+		Metrics:          s.HasMetrics(),
 	}
 }
 
@@ -71,7 +75,7 @@ func readFacts(in Input) (facts, error) {
 		return f, err
 	}
 	f.requireTLS, f.defaultScheduling = in.Settings.RequireTLS, in.Settings.DefaultScheduling
-	if errs := checkScheduling(f.defaultScheduling, field.NewPath("defaultScheduling")); len(errs) > 0 {
+	if errs := placement.Check(f.defaultScheduling, field.NewPath("defaultScheduling")); len(errs) > 0 {
 		return f, newRefusal(v1.ReasonInvalid, "the Composition's input: %v", errs.ToAggregate())
 	}
 	if f.maxResources, err = maxResources(f.platform.MaxResources); err != nil {

@@ -178,6 +178,8 @@ func TestWishIsFrozen(t *testing.T) {
 		"imagePullSecrets": given(inUse, func(in *Input) {
 			in.XR.Spec.ImagePullSecrets = []v1.ImagePullSecret{{Name: "registry"}, {Name: "mirror"}}
 		}),
+		"metrics":   given(inUse, withMetrics),
+		"noMetrics": given(inUse, func(in *Input) { in.XR.Spec.Metrics = &v1.MetricsSpec{} }),
 	} {
 		w := serverOf(t, in).wish
 		got[name] = digestOf(w)
@@ -186,7 +188,8 @@ func TestWishIsFrozen(t *testing.T) {
 		}
 	}
 	want := map[string]string{"least": "a5df04f1e39f34aa", "full": "14cd457f2a61a99f", "requireTLS": "84f560757cee02af",
-		"scheduling": "9a9396fb66508d29", "imagePullSecrets": "1431b9ac50683d59"}
+		"scheduling": "9a9396fb66508d29", "imagePullSecrets": "1431b9ac50683d59", "metrics": "889422dc5a436af8",
+		"noMetrics": "a5df04f1e39f34aa"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}

@@ -44,9 +44,9 @@ func TestRecovery(t *testing.T) {
 	another := s.Neighbour(t, "another")
 	var log bytes.Buffer
 	out, err := pluginCommand(t.Context(), &log, "restore", "--namespace", s.Namespace, "--from", s.Name, "--to", another.Name,
-		"--at", moment).CombinedOutput()
+		"--at", moment).Output()
 	if err != nil {
-		t.Fatalf("%v: %s", err, out)
+		t.Fatalf("%v: %s%s", err, out, log.String())
 	}
 	if got := another.Client().FirstAnswer(t, framework.Rows); got != before {
 		t.Errorf("want the rows of %s\n%s\ngot\n%s", moment, before, got)

@@ -15,7 +15,7 @@ import (
 
 // loadCmd loads images into a cluster. It prints nothing if they are already there.
 type loadCmd struct {
-	Servers []string `arg:"" enum:"mysql,mariadb,mongo,s3" help:"Whose (default: all of them)." optional:""`
+	Servers []string `arg:"" enum:"mysql,mariadb,mongo,s3,exporter" help:"Whose (default: all of them)." optional:""`
 }
 
 func (cmd *loadCmd) run(ctx context.Context, c state.Cluster) error {
@@ -44,7 +44,7 @@ func (cmd *loadCmd) run(ctx context.Context, c state.Cluster) error {
 // makeCmd builds images that take long, before a cluster is booted. While it downloads packages, Kubernetes can be
 // compiled in another process.
 type makeCmd struct {
-	Servers []string `arg:"" enum:"mysql,mariadb,mongo,s3" help:"Whose: mysql, mariadb, mongo, s3."`
+	Servers []string `arg:"" enum:"mysql,mariadb,mongo,s3,exporter" help:"Whose: mysql, mariadb, mongo, s3, exporter."`
 }
 
 func (cmd *makeCmd) run(ctx context.Context, c state.Cluster) error {
@@ -73,7 +73,8 @@ func (r recipes) ofCluster(servers []string) (wanted []func(context.Context) (im
 		name   string
 		recipe func(context.Context) (image.Recipe, error)
 		tool   string
-	}{{"mysql", r.mysql, ""}, {"mariadb", r.mariadb, ""}, {"mongo", r.mongo, "mongod"}, {"s3", r.s3, "versitygw"}} {
+	}{{"mysql", r.mysql, ""}, {"mariadb", r.mariadb, ""}, {"mongo", r.mongo, "mongod"}, {"s3", r.s3, "versitygw"},
+		{"exporter", r.exporter, "exporter"}} {
 		if len(servers) > 0 && !slices.Contains(servers, s.name) {
 			continue
 		}

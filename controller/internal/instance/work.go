@@ -205,7 +205,8 @@ func readLeftovers(ctx context.Context, r client.Reader, basis *Basis) ([]client
 	configs, err := readNamed(ctx, r, life, "ConfigMap", home, life.ConfigMapName())
 	access, aerr := readNamed(ctx, r, life, "Secret", basis.JobLocation().Namespace, basis.Attempt().Access)
 	secrets, serr := readNamed(ctx, r, life, "Secret", home, life.RootSecretName(), life.ConnectionSecretName(),
-		life.PendingSecretName(), life.GeneratedSecretName(), life.TLSSecretName(), life.Accesses().Restore(),
+		life.PendingSecretName(), life.GeneratedSecretName(), life.TLSSecretName(), life.MetricsSecretName(),
+		life.Accesses().Restore(),
 		life.Accesses().Clone())
 	authorities, terr := readAuthorities(ctx, r, life, basis.Settings.Namespace)
 	return slices.Concat(out, configs, access, secrets, authorities), errors.Join(err, aerr, serr, terr)

@@ -148,8 +148,8 @@ func (c *passwordReconciler) reconcileLives(ctx context.Context, k instance.Key)
 			result.RequeueAfter = reread // This write causes an event.
 			continue
 		}
-		// An unreadable field must not change the password.
-		if s.XR.Unreadable.HasAny("spec.password", "spec.passwordSecretRef") {
+		// An unreadable field must not change a password or delete an account.
+		if s.XR.Unreadable.HasAny("spec.password", "spec.passwordSecretRef", "spec.metrics") {
 			return c.leaveAlone(ctx, []*instance.State{s}, s.XR.WhyUnreadable())
 		}
 		start, serving := servedSince(s.XR)
@@ -354,6 +354,7 @@ func newInput(s *instance.State) rotate.Input {
 		Owner: metav1.OwnerReference{APIVersion: s.XR.GetAPIVersion(), Kind: s.XR.GetKind(), Name: s.XR.GetName(),
 			UID: s.XR.GetUID()},
 		Database: s.XR.Spec.Database,
+		Metrics:  s.XR.Spec.HasMetrics(),
 		Host:     s.Life.Host(),
 		Port:     v1.Port,
 	}

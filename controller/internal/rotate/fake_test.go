@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -60,6 +61,11 @@ type cluster struct {
 	// cannot be cloned.
 	cloners map[string]sql.Password
 	noDonor error
+	// exporter is the password of the exporter's account, or "". exporterAge changes when the account is created.
+	// shortest is the minimum length of its password.
+	exporter    sql.Password
+	exporterAge int
+	shortest    int
 	// outside is the data that the server stores outside of its data directory.
 	outside []sql.Outside
 	// failAt is the number of the write (effect) that fails, starting at 1. If after is true, that write is performed
@@ -256,6 +262,32 @@ func (s *fakeSession) OfferClone(_ context.Context, account string) (sql.Passwor
 	p := sql.NewPassword()
 	err := s.effect("offer", func() error { s.cloners = map[string]sql.Password{account: p}; return nil })
 	return p, sql.Layout{PageSize: 8192, LowerCase: 1}, err
+}
+
+func (s *fakeSession) FindExporter(context.Context) (string, error) {
+	if s.exporter == "" {
+		return "", s.down
+	}
+	return fmt.Sprintf("digest %d of %s", s.exporterAge, string(s.exporter)), s.down
+}
+
+func (s *fakeSession) CreateExporter(_ context.Context, p sql.Password) error {
+	if len(p) < s.shortest {
+		return &sql.Error{Doing: "create the account of the exporter", Number: 1819, State: "HY000"}
+	}
+	return s.effect("create exporter", func() error {
+		s.exporter = p
+		s.exporterAge++
+		return nil
+	})
+}
+
+func (s *fakeSession) DropExporter(context.Context) error {
+	return s.effect("drop exporter", func() error { s.exporter = ""; return nil })
+}
+
+func (s *fakeSession) NewExporterPassword(context.Context) (sql.Password, error) {
+	return sql.Password(strings.Repeat("x", s.shortest)), nil
 }
 
 func (s *fakeSession) OutsideData(context.Context) ([]sql.Outside, error) {

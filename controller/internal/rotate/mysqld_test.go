@@ -20,7 +20,7 @@ import (
 
 // A realSession is a session with a real server that records its effects.
 type realSession struct {
-	*sql.Session
+	serverSession
 
 	cluster *cluster
 }
@@ -45,7 +45,7 @@ func (s *server) rotator(c *cluster) *Rotator {
 		if err != nil {
 			return nil, err
 		}
-		return realSession{out, c}, nil
+		return realSession{serverSession{Session: out, ExporterAccounts: sql.ExporterAccountsOf(out)}, c}, nil
 	}
 	return r
 }

@@ -19,6 +19,8 @@ type kept struct {
 	redact.All
 
 	connection, pending, initial *corev1.Secret
+	// exporter is the Secret with the account of the exporter.
+	exporter *corev1.Secret
 }
 
 func (p *pass) readSecrets(ctx context.Context) (err error) {

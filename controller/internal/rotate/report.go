@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/crossplane/crossplane-runtime/v2/pkg/event"
@@ -110,6 +111,12 @@ func (p *pass) reportResult(last rotationStep, err error) (Result, error) {
 	}
 	if last.Do == Wait {
 		out.RequeueAfter = last.After
+	}
+	if retry := out.ExporterRetry; retry > 0 && (out.RequeueAfter == 0 || out.RequeueAfter > retry) {
+		out.RequeueAfter = retry
+	}
+	if out.ExporterFailure != "" {
+		out.Credentials.Message = strings.TrimPrefix(out.Credentials.Message+". "+out.ExporterFailure, ". ")
 	}
 	if p.awaitsCertificate && (out.RequeueAfter == 0 || out.RequeueAfter > uncertified) {
 		out.RequeueAfter = uncertified

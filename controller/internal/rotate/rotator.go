@@ -92,6 +92,8 @@ func (r *Rotator) ForgetInstance(instance v1.Instance, living []types.UID) {
 // A session is a connection to the server.
 type session interface {
 	donor
+	exporterSession
+	certifiedSession
 
 	Lock(ctx context.Context) error
 	Version(ctx context.Context) (string, version.Version, error)
@@ -99,9 +101,13 @@ type session interface {
 	SetPassword(ctx context.Context, accounts []sql.Account, p sql.Password, retain bool) error
 	DiscardOld(ctx context.Context, accounts []sql.Account) error
 	EnsureDatabase(ctx context.Context, name string) error
+	Close()
+}
+
+// A certifiedSession is a session with a server that may present a certificate.
+type certifiedSession interface {
 	Certificate() *x509.Certificate
 	ReloadTLS(ctx context.Context) error
-	Close()
 }
 
 // An Input contains the desired state of an instance and the known facts about it.
@@ -115,6 +121,8 @@ type Input struct {
 	// NotAllowed is the reason why the platform does not allow this password, or "" if it does. The controller does
 	// not set a password that is not allowed. A server that already has it keeps it.
 	NotAllowed string
+	// Metrics is true if the instance has metrics. The exporter then has an account on the server.
+	Metrics bool
 	// Database is the database for clients. It is created if it does not exist.
 	Database string
 	// Host and Port are the address for clients.
@@ -166,6 +174,10 @@ type Result struct {
 	// valid only if LookedOutside is true.
 	Outside       string
 	LookedOutside bool
+	// ExporterFailure is the reason why the account of the exporter is not up to date, or "". ExporterRetry is the delay
+	// until the next attempt, or 0.
+	ExporterFailure string
+	ExporterRetry   time.Duration
 	// Strained is true if the pass took more time than with a healthy server, and had no result. The server should
 	// then be contacted less often.
 	Strained bool
@@ -189,6 +201,8 @@ type pass struct {
 	// stale is true once the Secrets must be read again for each step, because they were first read before the lock
 	// was acquired.
 	stale bool
+	// exporterErr is the error of the last read of the exporter's Secret.
+	exporterErr error
 	// awaitsCertificate is true if the server does not present the expected certificate yet and may do so soon.
 	awaitsCertificate bool
 	result            Result
@@ -223,12 +237,14 @@ func (p *pass) runPass(ctx context.Context) (rotationStep, error) {
 	if p.in.NotAllowed != "" && p.in.Wanted != passwordOf(p.kept.connection) {
 		return rotationStep{}, &notAllowedError{p.in.NotAllowed}
 	}
+	p.readExporter(ctx)
 	if !p.in.VerifyPassword && p.isQuiet() {
 		return rotationStep{Do: NoOp}, nil
 	}
 	if p.in.NoLogin != "" {
 		return rotationStep{}, &noLoginError{p.in.NoLogin}
 	}
+	p.prepareExporter(ctx)
 	if err := p.enterServer(ctx); err != nil {
 		return rotationStep{}, err
 	}
@@ -247,6 +263,7 @@ func (p *pass) runPass(ctx context.Context) (rotationStep, error) {
 			return step, nil
 		}
 		p.lookOutside(ctx)
+		p.keepExporter(ctx)
 		if p.awaitsCertificate, err = p.refreshCertificate(ctx); step.Do == NoOp && err == nil && !p.awaitsCertificate {
 			p.rested.Store(p.in.Instance, p.restMark())
 		}
@@ -269,7 +286,7 @@ func (p *pass) lookOutside(ctx context.Context) {
 // shows whether a server retains an old password, so a new process logs in to each server once.
 func (p *pass) isQuiet() bool {
 	if p.kept.pending != nil || p.kept.connection == nil || passwordOf(p.kept.connection) != p.in.Wanted ||
-		!p.in.isDescribed(p.kept.connection) {
+		!p.in.isDescribed(p.kept.connection) || !p.isExporterQuiet() {
 		return false
 	}
 	seen, ok := p.rested.Load(p.in.Instance)
@@ -350,7 +367,14 @@ func (p *pass) logIn(ctx context.Context, server sql.Server, candidate sql.Passw
 	if err != nil {
 		return nil, err
 	}
-	return s, nil
+	return serverSession{Session: s, ExporterAccounts: sql.ExporterAccountsOf(s)}, nil
+}
+
+// A serverSession is a session with a real server.
+type serverSession struct {
+	redact.All
+	*sql.Session
+	sql.ExporterAccounts
 }
 
 // takeStep reads the state, decides on a step and performs it. If another client writes in between, the next step

@@ -67,3 +67,9 @@ func (p Pods) MustFindServer(t *testing.T) *corev1.Pod {
 	}
 	return server
 }
+
+// ForwardMetrics forwards a port to the exporter in a server's pod, and returns the URL of the metrics.
+func (p Pods) ForwardMetrics(t *testing.T, pod *corev1.Pod) string {
+	t.Helper()
+	return "http://" + forward(t, pod, 9104) + "/metrics"
+}

@@ -102,6 +102,11 @@ func (s *server) replacePassword(ctx context.Context, wanted sql.Password, forei
 	if err := session.WithdrawClone(ctx, sql.CloneAccount); err != nil {
 		return "", err
 	}
+	// The account of the exporter has the password of the backed-up instance. The controller creates the account of this
+	// instance, if metrics are enabled.
+	if err := sql.ExporterAccountsOf(session).DropExporter(ctx); err != nil {
+		return "", err
+	}
 	if foreign {
 		if err := takeOverForeign(ctx, session); err != nil {
 			return "", err

@@ -68,7 +68,8 @@ const accounts = `ALTER USER root@'%' IDENTIFIED BY 'kept' RETAIN CURRENT PASSWO
 ALTER USER root@'%' PASSWORD HISTORY 5;
 CREATE USER root@'10.%' IDENTIFIED WITH auth_socket;
 CREATE USER app@'%' IDENTIFIED BY 'app';
-CREATE USER 'crossplane-mysql-clone'@'%' IDENTIFIED BY 'clone' REQUIRE SSL;`
+CREATE USER 'crossplane-mysql-clone'@'%' IDENTIFIED BY 'clone' REQUIRE SSL;
+CREATE USER 'crossplane-mysql-exporter'@'localhost' IDENTIFIED BY 'exporter';`
 
 // TestRealRestored checks that the requested password is set in restored data once, before its server starts. The old
 // password is not needed.
@@ -93,8 +94,8 @@ func TestRealRestored(t *testing.T) {
 		"LENGTH(authentication_string) > 9; SELECT COUNT(*) FROM mysql.user WHERE user_attributes LIKE " +
 		"'%additional_password%'; SELECT COUNT(*) FROM mysql.user WHERE user LIKE 'crossplane-mysql%'"
 	if out := b.serve(t, password, ask); out != "42\n1\n0\n0" {
-		t.Errorf("want the row, the other account with its password, no old password of root, and nobody who may "+
-			"clone, got %q", out)
+		t.Errorf("want the row, the other account with its password, no old password of root, and no account that "+
+			"the product created for the backed-up instance, got %q", out)
 	}
 
 	// The next start of the pod changes nothing, because the password may have been changed since.

@@ -124,7 +124,7 @@ func createAccount(ctx context.Context, s *Session, account, purpose string) (Pa
 		return "", err
 	}
 	for range newTries {
-		p, perr := passwordFor(rules)
+		p, perr := passwordFor(rules, "take backups with method Cold")
 		if perr != nil {
 			return "", perr
 		}

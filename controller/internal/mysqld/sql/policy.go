@@ -124,13 +124,14 @@ func below(n int) int {
 	return int(i.Int64())
 }
 
-// passwordFor returns a password for a new account on a server with rules.
-func passwordFor(r PasswordRules) (Password, error) {
+// passwordFor returns a password for a new account on a server with rules. otherwise is what a user can do instead of
+// changing the rules, if no password follows them.
+func passwordFor(r PasswordRules, otherwise string) (Password, error) {
 	p := newPassword(r)
 	if len(p) > maxPassword {
 		return "", &RuleError{fmt.Sprintf(
 			"the server's password policy (validate_password) cannot be satisfied: it requires %s, but a password "+
-				"has at most %d characters. Lower validate_password.length, or take backups with method Cold", r, maxPassword)}
+				"has at most %d characters. Lower validate_password.length, or %s", r, maxPassword, otherwise)}
 	}
 	return p, nil
 }

@@ -48,7 +48,7 @@ func TestPasswordRules(t *testing.T) {
 			if r != tc.want {
 				t.Errorf("want the rules %+v, got %+v", tc.want, r)
 			}
-			p, err := passwordFor(r)
+			p, err := passwordFor(r, "")
 			if tc.refused != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.refused) || !IsNoDonor(err) {
 					t.Errorf("want an error that is final and says %q, got %v", tc.refused, err)
