@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // A scanner groups the events of a log into transactions.
@@ -26,12 +27,12 @@ type step struct {
 // ErrIncident is the error for a log in which transactions are missing because the server could not write them.
 var ErrIncident = errors.New("the server reports that its binary log lacks transactions (incident event)")
 
-// next checks an event and returns what it means.
-func (s *scanner) next(e event) (step, error) {
+// nextStep checks an event and returns what it means.
+func (s *scanner) nextStep(e event) (step, error) {
 	if len(e) < headerSize {
 		return step{}, fmt.Errorf("an event of the binary log is only %d bytes long", len(e))
 	}
-	if e.kind() == typeFormatDescription {
+	if e.eventType() == typeFormatDescription {
 		if s.rest > 0 {
 			return step{}, errors.New("a file of the binary log begins within a transaction")
 		}
@@ -42,7 +43,7 @@ func (s *scanner) next(e event) (step, error) {
 	if s.format.event == nil {
 		return step{}, errors.New("the binary log does not begin with a format description")
 	}
-	if err := e.check(s.format.hasChecksum); err != nil {
+	if err := e.checkIntegrity(s.format.hasChecksum); err != nil {
 		return step{}, err
 	}
 	out := step{}
@@ -56,12 +57,12 @@ func (s *scanner) next(e event) (step, error) {
 			return step{}, err
 		}
 		out.begin, s.rest = &b, b.Length
-	case e.kind() == typeIncident:
+	case e.eventType() == typeIncident:
 		return step{}, ErrIncident
-	case e.kind() == typeStop || e.kind() == typeRotate || e.kind() == typePreviousGTIDs:
+	case e.eventType() == typeStop || e.eventType() == typeRotate || e.eventType() == typePreviousGTIDs:
 		return step{}, nil
 	default:
-		return step{}, fmt.Errorf("an event of type %d is outside of a transaction", e.kind())
+		return step{}, fmt.Errorf("an event of type %d is outside of a transaction", e.eventType())
 	}
 	if uint64(len(e)) > s.rest {
 		return step{}, fmt.Errorf("a transaction is %d bytes longer than its GTID event says", uint64(len(e))-s.rest)
@@ -86,17 +87,11 @@ func newWriter(out io.Writer, f format, before Set) (*Writer, error) {
 	}
 	w := &Writer{out: out}
 	for _, part := range [][]byte{[]byte(magic), f.closed(), previous} {
-		if err := w.write(part); err != nil {
+		if err := w.writePart(part); err != nil {
 			return nil, err
 		}
 	}
 	return w, nil
-}
-
-func (w *Writer) write(part []byte) error {
-	n, err := w.out.Write(part)
-	w.Bytes += int64(n)
-	return err
 }
 
 // A Reader reads a file in the format of a binary log.
@@ -121,7 +116,7 @@ func NewReader(in io.Reader) (*Reader, error) {
 // A Visitor receives the transactions of a log in their order. Begin is called first. If it returns false, the reader
 // stops, and reads neither this transaction nor those after it. Each part is valid only during the call.
 type Visitor interface {
-	Begin(Begin) (bool, error)
+	Begin(b Begin) (bool, error)
 	Part(raw []byte, isEnd bool) error
 }
 
@@ -140,7 +135,7 @@ func (r *Reader) Read(v Visitor) (isComplete bool, err error) {
 			return true, nil
 		}
 		if err == nil {
-			err = r.visit(e, v)
+			err = r.visitEvent(e, v)
 		}
 		if errors.Is(err, errStopped) {
 			return false, nil
@@ -151,30 +146,34 @@ func (r *Reader) Read(v Visitor) (isComplete bool, err error) {
 	}
 }
 
-func (r *Reader) visit(e event, v Visitor) error {
-	s, err := r.scan.next(e)
-	if err != nil || !s.isPart {
-		return err
-	}
-	if s.begin != nil {
-		if ok, err := v.Begin(*s.begin); err != nil || !ok {
-			return errors.Join(err, stopped(ok))
-		}
-	}
-	return v.Part(e, s.isEnd)
-}
-
-func stopped(ok bool) error {
+func stopUnless(ok bool) error {
 	if ok {
 		return nil
 	}
 	return errStopped
 }
 
+// Format returns the bytes with which a file of the same server begins, before its Previous_gtids event. It is valid
+// after the first event was read.
+func (r *Reader) Format() Format { return Format{r.scan.format} }
+
+func (r *Reader) visitEvent(e event, v Visitor) error {
+	s, err := r.scan.nextStep(e)
+	if err != nil || !s.isPart {
+		return err
+	}
+	if s.begin != nil {
+		if ok, err := v.Begin(*s.begin); err != nil || !ok {
+			return errors.Join(err, stopUnless(ok))
+		}
+	}
+	return v.Part(e, s.isEnd)
+}
+
 // readEvent reads the next event. It returns io.EOF only between two events.
 func (r *Reader) readEvent() (event, error) {
-	head := make([]byte, headerSize)
-	n, err := io.ReadFull(r.in, head)
+	var head [headerSize]byte
+	n, err := io.ReadFull(r.in, head[:])
 	switch {
 	case n == 0 && errors.Is(err, io.EOF):
 		return nil, io.EOF
@@ -195,12 +194,8 @@ func (r *Reader) readEvent() (event, error) {
 	case int64(len(out)) != size-headerSize:
 		return nil, errors.New("the binary log ends within an event")
 	}
-	return append(head, out...), nil
+	return slices.Concat(head[:], out), nil
 }
-
-// Format returns the bytes with which a file of the same server begins, before its Previous_gtids event. It is valid
-// after the first event was read.
-func (r *Reader) Format() Format { return Format{r.scan.format} }
 
 // A Format is the format description of a log.
 type Format struct{ format format }
@@ -217,4 +212,10 @@ func (f Format) IsKnown() bool { return f.format.event != nil }
 func (f Format) Version() string { return f.format.version() }
 
 // Write appends a part of a transaction to a file.
-func (w *Writer) Write(part []byte) (int, error) { return len(part), w.write(part) }
+func (w *Writer) Write(part []byte) (int, error) { return len(part), w.writePart(part) }
+
+func (w *Writer) writePart(part []byte) error {
+	n, err := w.out.Write(part)
+	w.Bytes += int64(n)
+	return err
+}

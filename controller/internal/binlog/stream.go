@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"time"
 
@@ -92,45 +93,6 @@ func Connect(ctx context.Context, s Source) (*Stream, error) {
 	return out, nil
 }
 
-func (s *Stream) readState() error {
-	_ = s.conn.SetDeadline(time.Now().Add(loginTime))
-	before := time.Now()
-	r, err := s.conn.Execute("SELECT @@server_uuid, @@gtid_executed, @@gtid_purged, @@gtid_mode, @@log_bin, " +
-		"@@binlog_expire_logs_seconds, @@server_id, CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS UNSIGNED)")
-	if err != nil {
-		return fmt.Errorf("cannot read the state of the binary log: %w", err)
-	}
-	defer r.Close()
-	text := make([]string, 7)
-	for k := range text {
-		if text[k], err = r.GetString(0, k); err != nil {
-			return fmt.Errorf("cannot read the state of the binary log: %w", err)
-		}
-	}
-	expire, err := r.GetInt(0, 5)
-	if err == nil {
-		s.State.Now, err = r.GetUint(0, 7)
-	}
-	if err != nil {
-		return fmt.Errorf("cannot read the state of the binary log: %w", err)
-	}
-	s.skew = time.UnixMicro(int64(s.State.Now)).Sub(before) //nolint:gosec // A time.
-	s.State.ServerUUID, s.State.ExpireAfter = text[0], time.Duration(expire)*time.Second
-	switch {
-	case text[3] != "ON":
-		return fmt.Errorf("%w: gtid_mode is %s, but must be ON", ErrUnsuitable, text[3])
-	case text[4] != "1":
-		return fmt.Errorf("%w: log_bin is OFF", ErrUnsuitable)
-	case text[6] == fmt.Sprint(s.id):
-		return fmt.Errorf("%w: its server_id is %s, which is the server_id of the archiver", ErrUnsuitable, text[6])
-	}
-	if s.State.Executed, err = ParseSet(text[1]); err != nil {
-		return err
-	}
-	s.State.Purged, err = ParseSet(text[2])
-	return err
-}
-
 // Start makes the server send all transactions that are not in a set.
 func (s *Stream) Start(after Set) error {
 	_ = s.conn.SetDeadline(time.Now().Add(loginTime))
@@ -144,7 +106,7 @@ func (s *Stream) Start(after Set) error {
 			return fmt.Errorf("cannot prepare the connection for the binary log: %w", err)
 		}
 	}
-	encoded, err := after.encode()
+	encoded, err := after.encodeSet()
 	if err != nil {
 		return err
 	}
@@ -192,27 +154,11 @@ func (s *Stream) Next() (Part, error) {
 		default:
 			return Part{}, errors.New("the server has ended the binary log")
 		}
-		p, ok, err := s.part(packet[1:])
+		p, ok, err := s.parsePart(packet[1:])
 		if err != nil || ok {
 			return p, err
 		}
 	}
-}
-
-func (s *Stream) part(e event) (p Part, ok bool, err error) {
-	at := uint64(time.Now().Add(s.skew).UnixMicro()) //nolint:gosec // A time.
-	if len(e) >= headerSize && (e.kind() == typeHeartbeat || e.kind() == typeHeartbeatV2) {
-		return Part{At: at}, true, nil
-	}
-	// The first event is an artificial rotation, which precedes the format description.
-	if len(e) >= headerSize && e.kind() == typeRotate && s.scan.rest == 0 {
-		return Part{}, false, nil
-	}
-	step, err := s.scan.next(e)
-	if err != nil || !step.isPart {
-		return Part{}, false, err
-	}
-	return Part{Begin: step.begin, Raw: e, IsEnd: step.isEnd, At: at}, true, nil
 }
 
 // Format returns the format of the parts that Next has returned last.
@@ -220,6 +166,61 @@ func (s *Stream) Format() Format { return Format{s.scan.format} }
 
 // Close closes the connection. A concurrent Next returns an error.
 func (s *Stream) Close() { _ = s.conn.Conn.Conn.Close() }
+
+func (s *Stream) readState() error {
+	_ = s.conn.SetDeadline(time.Now().Add(loginTime))
+	before := time.Now()
+	r, err := s.conn.Execute("SELECT @@server_uuid, @@gtid_executed, @@gtid_purged, @@gtid_mode, @@log_bin, " +
+		"@@binlog_expire_logs_seconds, @@server_id, CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS UNSIGNED)")
+	if err != nil {
+		return fmt.Errorf("cannot read the state of the binary log: %w", err)
+	}
+	defer r.Close()
+	text := make([]string, 7)
+	for k := range text {
+		if text[k], err = r.GetString(0, k); err != nil {
+			return fmt.Errorf("cannot read the state of the binary log: %w", err)
+		}
+	}
+	expire, err := r.GetInt(0, 5)
+	if err == nil {
+		s.State.Now, err = r.GetUint(0, 7)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot read the state of the binary log: %w", err)
+	}
+	s.skew = time.UnixMicro(int64(s.State.Now)).Sub(before) //nolint:gosec // A time.
+	s.State.ServerUUID, s.State.ExpireAfter = text[0], time.Duration(expire)*time.Second
+	switch {
+	case text[3] != "ON":
+		return fmt.Errorf("%w: gtid_mode is %s, but must be ON", ErrUnsuitable, text[3])
+	case text[4] != "1":
+		return fmt.Errorf("%w: log_bin is OFF", ErrUnsuitable)
+	case text[6] == strconv.FormatUint(uint64(s.id), 10):
+		return fmt.Errorf("%w: its server_id is %s, which is the server_id of the archiver", ErrUnsuitable, text[6])
+	}
+	if s.State.Executed, err = ParseSet(text[1]); err != nil {
+		return err
+	}
+	s.State.Purged, err = ParseSet(text[2])
+	return err
+}
+
+func (s *Stream) parsePart(e event) (p Part, ok bool, err error) {
+	received := uint64(time.Now().Add(s.skew).UnixMicro())
+	if len(e) >= headerSize && (e.eventType() == typeHeartbeat || e.eventType() == typeHeartbeatV2) {
+		return Part{At: received}, true, nil
+	}
+	// The first event is an artificial rotation, which precedes the format description.
+	if len(e) >= headerSize && e.eventType() == typeRotate && s.scan.rest == 0 {
+		return Part{}, false, nil
+	}
+	step, err := s.scan.nextStep(e)
+	if err != nil || !step.isPart {
+		return Part{}, false, err
+	}
+	return Part{Begin: step.begin, Raw: e, IsEnd: step.isEnd, At: received}, true, nil
+}
 
 // IsPurged reports whether an error says that the server has deleted transactions that were requested
 // (ER_SOURCE_FATAL_ERROR_READING_BINLOG).

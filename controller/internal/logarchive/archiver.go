@@ -72,7 +72,7 @@ var errRival = errors.New("another archiver has written the next segment")
 // Run archives until the context ends or an error occurs. The caller retries. Everything that a new run needs is in
 // the store. If the context ends, Run first stores all transactions that it has received.
 func (a *Archiver) Run(ctx context.Context) error {
-	last, err := a.newest(ctx)
+	last, err := a.readNewest(ctx)
 	if err != nil {
 		return err
 	}
@@ -83,10 +83,10 @@ func (a *Archiver) Run(ctx context.Context) error {
 	defer func() { stream.Close() }()
 	s := &session{Archiver: a, state: state, last: last, nextHead: a.Now()}
 	if gap := gapOf(last, state); gap != "" {
-		s.begin(gap)
+		s.beginTimeline(gap)
 	} else {
 		// The server sends the last archived transaction again, so that a log that was reset can be recognized.
-		stream, err = s.resume(ctx, stream)
+		stream, err = s.resumeTimeline(ctx, stream)
 	}
 	if err == nil && s.last == nil {
 		err = stream.Start(s.until)
@@ -95,11 +95,11 @@ func (a *Archiver) Run(ctx context.Context) error {
 		return err
 	}
 	a.Report(s.progress())
-	return s.follow(ctx, stream)
+	return s.followStream(ctx, stream)
 }
 
-// newest returns the last segment of the newest timeline, or nil.
-func (a *Archiver) newest(ctx context.Context) (*Last, error) {
+// readNewest returns the last segment of the newest timeline, or nil.
+func (a *Archiver) readNewest(ctx context.Context) (*Last, error) {
 	all, err := a.Timelines(ctx)
 	if err != nil || len(all) == 0 {
 		return nil, err
@@ -147,8 +147,8 @@ type session struct {
 	nextHead time.Time
 }
 
-// begin begins a new timeline.
-func (s *session) begin(gap string) {
+// beginTimeline begins a new timeline.
+func (s *session) beginTimeline(gap string) {
 	s.gap, s.last = gap, nil
 	s.line = newTimeline(s.Log, s.Now(), randomText())
 	s.start, s.until = s.state.Executed, s.state.Executed.Clone()
@@ -156,9 +156,9 @@ func (s *session) begin(gap string) {
 
 func randomText() string { return strings.ToLower(rand.Text()[:10]) }
 
-// resume continues the timeline of the last segment. If the server's last archived transaction differs from the
-// archive, resume begins a new timeline on a new connection.
-func (s *session) resume(ctx context.Context, stream Stream) (Stream, error) {
+// resumeTimeline continues the timeline of the last segment. If the server's last archived transaction differs from the
+// archive, it begins a new timeline on a new connection.
+func (s *session) resumeTimeline(ctx context.Context, stream Stream) (Stream, error) {
 	until, err1 := binlog.ParseSet(s.last.Until)
 	start, err2 := binlog.ParseSet(s.last.Start)
 	g, err3 := binlog.ParseGTID(s.last.LastGTID)
@@ -166,12 +166,12 @@ func (s *session) resume(ctx context.Context, stream Stream) (Stream, error) {
 		return stream, err
 	}
 	s.line, s.start, s.until, s.known = s.last.Timeline, start, until, s.last.Time
-	gap := ""
+	var gap string
 	if s.state.Purged.Has(g) {
 		gap = fmt.Sprintf("the server has deleted the last archived transaction %s, so it cannot be compared", g)
 	} else if err := stream.Start(until.Without(g.Set())); err != nil {
 		return stream, err
-	} else if gap, err = s.compare(stream, g); err != nil {
+	} else if gap, err = s.compareLast(stream, g); err != nil {
 		return stream, err
 	}
 	if gap == "" {
@@ -183,12 +183,12 @@ func (s *session) resume(ctx context.Context, stream Stream) (Stream, error) {
 		return stream, err
 	}
 	s.state = state
-	s.begin(gap)
+	s.beginTimeline(gap)
 	return fresh, nil
 }
 
-// compare reads the first transaction of a stream. It returns a reason for a gap if it is not the last archived one.
-func (s *session) compare(stream Stream, want binlog.GTID) (gap string, err error) {
+// compareLast reads the first transaction of a stream. It returns a reason for a gap if it is not the last archived one.
+func (s *session) compareLast(stream Stream, want binlog.GTID) (gap string, err error) {
 	digest := sha256.New()
 	for {
 		p, err := stream.Next()
@@ -220,8 +220,8 @@ type received struct {
 	err error
 }
 
-// follow stores all parts of a stream until the context ends or an error occurs.
-func (s *session) follow(ctx context.Context, stream Stream) error {
+// followStream stores all parts of a stream until the context ends or an error occurs.
+func (s *session) followStream(ctx context.Context, stream Stream) error {
 	parts, done := make(chan received), make(chan struct{})
 	defer close(done)
 	go func() {
@@ -248,49 +248,49 @@ func (s *session) follow(ctx context.Context, stream Stream) error {
 		}
 		select {
 		case <-ending:
-			return s.drain(ctx)
+			return s.storeRest(ctx)
 		case p := <-parts:
 			if err = p.err; err == nil && len(p.Raw) > 0 {
 				inTransaction = !p.IsEnd
-				err = s.store(ctx, stream, p.Part)
+				err = s.storePart(ctx, stream, p.Part)
 			} else if err == nil && s.current == nil {
-				s.hear(p.At)
+				s.noteHeartbeat(p.At)
 			}
 		case <-tick.C:
 			if !inTransaction && s.current != nil && s.Now().Sub(s.begun) >= segmentTime {
-				err = s.publish(ctx)
+				err = s.publishSegment(ctx)
 			}
 		}
 		if err == nil && !inTransaction && s.current == nil {
 			err = s.writeHead(ctx)
 		}
 		if err != nil {
-			return s.fail(ctx, err, inTransaction)
+			return s.storeBeforeError(ctx, err, inTransaction)
 		}
 	}
 }
 
-// fail stores the complete transactions that were received before an error of the connection.
-func (s *session) fail(ctx context.Context, err error, inTransaction bool) error {
+// storeBeforeError stores the complete transactions that were received before an error of the connection.
+func (s *session) storeBeforeError(ctx context.Context, err error, inTransaction bool) error {
 	if s.current == nil {
 		return err
 	}
 	if inTransaction {
-		s.current.upload.abort(context.WithoutCancel(ctx))
+		s.current.upload.deleteParts(context.WithoutCancel(ctx))
 		return err
 	}
-	if perr := s.publish(ctx); perr != nil {
+	if perr := s.publishSegment(ctx); perr != nil {
 		return errors.Join(err, perr)
 	}
 	return err
 }
 
-// drain stores what was received when the archiver is stopped.
-func (s *session) drain(ctx context.Context) error {
+// storeRest stores what was received when the archiver is stopped.
+func (s *session) storeRest(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
 	defer cancel()
 	if s.current != nil {
-		if err := s.publish(ctx); err != nil {
+		if err := s.publishSegment(ctx); err != nil {
 			return err
 		}
 	}
@@ -298,40 +298,41 @@ func (s *session) drain(ctx context.Context) error {
 	return s.writeHead(ctx)
 }
 
-// hear notes a heartbeat: the server had nothing to send for some time.
-func (s *session) hear(at uint64) {
-	if at -= uint64(heartbeatDelay.Microseconds()); at > s.known {
-		s.known = at
+// noteHeartbeat notes a heartbeat, which the server sends if it had nothing to send for some time.
+func (s *session) noteHeartbeat(received uint64) {
+	delay := uint64(heartbeatDelay / time.Microsecond)
+	if until := received - min(delay, received); until > s.known {
+		s.known = until
 		s.Report(s.progress())
 	}
 }
 
-// store appends a part of a transaction to the current segment, and publishes the segment if it is large.
-func (s *session) store(ctx context.Context, stream Stream, p binlog.Part) error {
+// storePart appends a part of a transaction to the current segment, and publishes the segment if it is large.
+func (s *session) storePart(ctx context.Context, stream Stream, p binlog.Part) error {
 	isLarge := p.Begin != nil && p.Begin.Length > segmentBytes
 	if isLarge && s.current != nil {
-		if err := s.publish(ctx); err != nil {
+		if err := s.publishSegment(ctx); err != nil {
 			return err
 		}
 	}
 	if s.current == nil {
-		if err := s.open(ctx, stream.Format()); err != nil {
+		if err := s.openSegment(ctx, stream.Format()); err != nil {
 			return err
 		}
 	}
-	if err := s.current.add(p); err != nil {
-		s.current.upload.abort(context.WithoutCancel(ctx))
+	if err := s.current.addPart(p); err != nil {
+		s.current.upload.deleteParts(context.WithoutCancel(ctx))
 		s.current = nil
 		return err
 	}
 	if p.IsEnd && s.current.file.Bytes > segmentBytes {
-		return s.publish(ctx)
+		return s.publishSegment(ctx)
 	}
 	return nil
 }
 
-// open begins the next segment.
-func (s *session) open(ctx context.Context, f binlog.Format) error {
+// openSegment begins the next segment.
+func (s *session) openSegment(ctx context.Context, f binlog.Format) error {
 	m := Manifest{Number: 1, ServerUUID: s.state.ServerUUID, Start: s.start.String()}
 	if l := s.last; l != nil {
 		m.Number, m.Previous = l.Number+1, l.Digest
@@ -352,12 +353,12 @@ func (s *session) open(ctx context.Context, f binlog.Format) error {
 	return nil
 }
 
-// publish stores the current segment and then its manifest. The transactions are durable when it returns.
-func (s *session) publish(ctx context.Context) error {
+// publishSegment stores the current segment and then its manifest. The transactions are durable when it returns.
+func (s *session) publishSegment(ctx context.Context) error {
 	c := s.current
 	s.current = nil
-	if err := c.finish(ctx); err != nil {
-		c.upload.abort(context.WithoutCancel(ctx))
+	if err := c.finishSegment(ctx); err != nil {
+		c.upload.deleteParts(context.WithoutCancel(ctx))
 		return err
 	}
 	until := s.until.Clone()

@@ -67,7 +67,7 @@ func (r Reader) Last(ctx context.Context, t Timeline) (*Last, error) {
 	}
 	number := max(h.Number, 1)
 	for {
-		exists, err := r.has(ctx, t, number+1)
+		exists, err := r.hasSegment(ctx, t, number+1)
 		if err != nil {
 			return nil, err
 		}
@@ -84,14 +84,6 @@ func (r Reader) Last(ctx context.Context, t Timeline) (*Last, error) {
 	return out, nil
 }
 
-func (r Reader) has(ctx context.Context, t Timeline, number int64) (bool, error) {
-	_, err := r.Bucket.Stat(ctx, t.ManifestKey(number))
-	if store.Is(err, store.NotFound) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
 // Segment reads and verifies the manifest of a segment.
 func (r Reader) Segment(ctx context.Context, t Timeline, number int64) (*Last, error) {
 	raw, err := r.Bucket.ReadSmall(ctx, t.ManifestKey(number), store.MaxSealed)
@@ -103,4 +95,12 @@ func (r Reader) Segment(ctx context.Context, t Timeline, number int64) (*Last, e
 		return nil, err
 	}
 	return &Last{Timeline: t, Manifest: m, Digest: Digest(raw), Time: m.MaxTime}, nil
+}
+
+func (r Reader) hasSegment(ctx context.Context, t Timeline, number int64) (bool, error) {
+	_, err := r.Bucket.Stat(ctx, t.ManifestKey(number))
+	if store.Is(err, store.NotFound) {
+		return false, nil
+	}
+	return err == nil, err
 }

@@ -59,7 +59,7 @@ type Manifest struct {
 	// LastDigest is the SHA-256 checksum of the last transaction. The archiver compares it with the server's log.
 	LastDigest string `json:"lastDigest"`
 	// LastGTID is the GTID of the last transaction.
-	LastGTID string `json:"lastGTID"`
+	LastGTID string `json:"lastGTID"` //nolint:tagliatelle // GTID is an initialism.
 }
 
 // A Head is what an archiver knew last. It is only a hint for the number of the last segment, because it is written
@@ -75,28 +75,6 @@ var (
 	segmentPattern = regexp.MustCompile(`^\d{10}-[a-z0-9]{10}\.binlog\.zst(\.age)?$`)
 	timelineName   = regexp.MustCompile(`^\d{14}-[a-z0-9]{10}$`)
 )
-
-// check returns an error if the fields of a manifest contradict each other.
-func (m *Manifest) check(number int64) error {
-	set, err1 := binlog.ParseSet(m.GTIDs)
-	until, err2 := binlog.ParseSet(m.Until)
-	_, err3 := binlog.ParseSet(m.Start)
-	last, err4 := binlog.ParseGTID(m.LastGTID)
-	switch {
-	case m.Number != number:
-		return fmt.Errorf("it has number %d", m.Number)
-	case (m.Previous == "") != (number == 1) || m.Previous != "" && !sumPattern.MatchString(m.Previous):
-		return errors.New("it does not identify the previous segment")
-	case !segmentPattern.MatchString(m.Segment) || !sumPattern.MatchString(m.SHA256) ||
-		!strings.HasPrefix(m.Segment, numberText(number)):
-		return errors.New("it does not identify its segment")
-	case errors.Join(err1, err2, err3, err4) != nil:
-		return errors.Join(err1, err2, err3, err4)
-	case set.IsEmpty() || !until.Contains(set) || !set.Has(last):
-		return errors.New("its GTIDs contradict each other")
-	}
-	return nil
-}
 
 // Digest returns the SHA-256 checksum of a manifest as it is in the store.
 func Digest(raw []byte) string {
@@ -139,7 +117,7 @@ func openManifest(k store.SealKey, t Timeline, number int64, raw []byte) (*Manif
 	if err := k.Open(t.ManifestKey(number), raw, m); err != nil {
 		return nil, err
 	}
-	if err := m.check(number); err != nil {
+	if err := m.checkFields(number); err != nil {
 		return nil, fmt.Errorf("the manifest of segment %d is wrong: %w", number, err)
 	}
 	return m, nil
@@ -151,7 +129,7 @@ func ParseTrusted(raw []byte, number int64) (*Manifest, error) {
 	if err := store.ParseTrusted(raw, m); err != nil {
 		return nil, err
 	}
-	return m, m.check(number)
+	return m, m.checkFields(number)
 }
 
 // BeforeSegment returns the transactions before the segment.
@@ -163,3 +141,25 @@ func (m *Manifest) BeforeSegment() (binlog.Set, error) {
 
 // IsEncrypted reports whether the segment is encrypted with age.
 func (m *Manifest) IsEncrypted() bool { return strings.HasSuffix(m.Segment, encryptedSuffix) }
+
+// checkFields returns an error if the fields of a manifest contradict each other.
+func (m *Manifest) checkFields(number int64) error {
+	set, err1 := binlog.ParseSet(m.GTIDs)
+	until, err2 := binlog.ParseSet(m.Until)
+	_, err3 := binlog.ParseSet(m.Start)
+	last, err4 := binlog.ParseGTID(m.LastGTID)
+	switch {
+	case m.Number != number:
+		return fmt.Errorf("it has number %d", m.Number)
+	case (m.Previous == "") != (number == 1) || m.Previous != "" && !sumPattern.MatchString(m.Previous):
+		return errors.New("it does not identify the previous segment")
+	case !segmentPattern.MatchString(m.Segment) || !sumPattern.MatchString(m.SHA256) ||
+		!strings.HasPrefix(m.Segment, numberText(number)):
+		return errors.New("it does not identify its segment")
+	case errors.Join(err1, err2, err3, err4) != nil:
+		return errors.Join(err1, err2, err3, err4)
+	case set.IsEmpty() || !until.Contains(set) || !set.Has(last):
+		return errors.New("its GTIDs contradict each other")
+	}
+	return nil
+}

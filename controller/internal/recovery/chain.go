@@ -65,7 +65,7 @@ func (l Log) readChain(ctx context.Context, s Source, base binlog.Set) ([]logarc
 	return out, checkOrder(out)
 }
 
-// checkOrder returns an error unless the GTIDs of each segment continue those of the previous one.
+// checkOrder returns an error unless the GTIDs of each segment continue the GTIDs of the previous segment.
 func checkOrder(all []logarchive.Manifest) error {
 	for i := 1; i < len(all); i++ {
 		before, err1 := all[i].BeforeSegment()

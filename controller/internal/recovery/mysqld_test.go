@@ -289,8 +289,8 @@ func (i *instance) order(t *testing.T) []string {
 		must(t, err)
 		for found.Next() {
 			var name, kind, info string
-			var at, server, end int64
-			must(t, found.Scan(&name, &at, &kind, &server, &end, &info))
+			var position, server, end int64
+			must(t, found.Scan(&name, &position, &kind, &server, &end, &info))
 			if strings.HasPrefix(kind, "Gtid") {
 				out = append(out, strings.Trim(strings.TrimPrefix(info, "SET @@SESSION.GTID_NEXT= "), "'"))
 			}
@@ -398,7 +398,7 @@ func TestRealRecovery(t *testing.T) {
 			must(t, err)
 			r := a.recovery(t, i, copied, target, identity)
 			start := time.Now()
-			result, err := r.run(t.Context(), "")
+			result, err := r.runWith(t.Context(), "")
 			if err != nil {
 				t.Fatalf("%v\n%s", err, r.Output)
 			}
@@ -435,17 +435,17 @@ func TestRealRecovery(t *testing.T) {
 // checkTimes checks that rows include all that was acknowledged before a time, and nothing that was begun after it.
 func checkTimes(t *testing.T, writers []*writer, got []string, moment time.Time) {
 	t.Helper()
-	has := map[string]bool{}
+	isPresent := map[string]bool{}
 	for _, id := range got {
-		has[id] = true
+		isPresent[id] = true
 	}
 	for _, w := range writers {
 		for n := range w.acknowledged {
 			id := fmt.Sprintf("%s:%d", w.source, n+1)
 			switch {
-			case w.acknowledged[n].Before(moment) && !has[id]:
+			case w.acknowledged[n].Before(moment) && !isPresent[id]:
 				t.Errorf("transaction %s was acknowledged before the time, but is missing", id)
-			case w.begun[n].After(moment) && has[id]:
+			case w.begun[n].After(moment) && isPresent[id]:
 				t.Errorf("transaction %s was begun after the time", id)
 			}
 		}

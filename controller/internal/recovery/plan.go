@@ -24,7 +24,7 @@ func ParseTarget(text string) (Target, error) {
 	case err == nil && t.Nanosecond()%1000 != 0:
 		return Target{}, fmt.Errorf("%q has more than six digits after the second", text)
 	case err == nil && t.UnixMicro() > 0:
-		return Target{Time: uint64(t.UnixMicro())}, nil //nolint:gosec // Positive.
+		return Target{Time: uint64(t.UnixMicro())}, nil
 	}
 	g, err := binlog.ParseGTID(text)
 	if err != nil {
@@ -64,8 +64,8 @@ func newCut(target Target, base binlog.Set) *cut {
 var errStepped = errors.New("the clock of the server went backwards there, so the time is ambiguous: recover to a " +
 	"GTID instead of a time")
 
-// take decides about the next transaction, and reports whether it is recovered.
-func (c *cut) take(b binlog.Begin) (bool, error) {
+// decideNext decides about the next transaction, and reports whether it is recovered.
+func (c *cut) decideNext(b binlog.Begin) (bool, error) {
 	isPast := c.target.Time > 0 && b.Time > c.target.Time
 	switch {
 	case c.isOver:
@@ -96,8 +96,8 @@ func (c *cut) isAfterGTID(b binlog.Begin) bool {
 	return c.target.Time == 0 && c.last != nil && c.last.GTID == c.target.GTID && b.GTID != c.target.GTID
 }
 
-// check returns an error if the log ended before the target.
-func (c *cut) check(until uint64) error {
+// checkEnd returns an error if the log ended before the target.
+func (c *cut) checkEnd(until uint64) error {
 	switch {
 	case c.target.Time > 0 && !c.isOver && c.target.Time > until:
 		return fmt.Errorf("the archive ends at %s, before %s", Target{Time: until}, c.target)

@@ -54,10 +54,10 @@ func (r *Recovery) Run(ctx context.Context) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	return r.run(ctx, program)
+	return r.runWith(ctx, program)
 }
 
-func (r *Recovery) run(ctx context.Context, program string) (Result, error) {
+func (r *Recovery) runWith(ctx context.Context, program string) (Result, error) {
 	if err := r.checkUnused(); err != nil {
 		return Result{}, err
 	}
@@ -74,7 +74,7 @@ func (r *Recovery) run(ctx context.Context, program string) (Result, error) {
 	}
 	out := Result{Last: c.last, Next: c.next, Transactions: c.applied, GTIDs: c.included.String()}
 	if c.applied > 0 {
-		out.Prepared, err = r.replay(ctx, program, c)
+		out.Prepared, err = r.replayRelay(ctx, program, c)
 	}
 	return out, errors.Join(err, r.removeRelay())
 }
@@ -92,20 +92,20 @@ func (r *Recovery) checkUnused() error {
 // readBase returns the transactions of the backup. A server that did not stop cleanly has its last transactions only
 // in its InnoDB log, so a server must read them.
 func (r *Recovery) readBase(ctx context.Context, program string) (binlog.Set, error) {
-	s, err := r.start(ctx, program)
+	s, err := r.startServer(ctx, program)
 	if err != nil {
 		return nil, fmt.Errorf("cannot start a server on the restored backup: %w", err)
 	}
 	defer s.Kill()
 	var mode, text string
 	if err := s.db.QueryRowContext(ctx, "SELECT @@gtid_mode, @@gtid_executed").Scan(&mode, &text); err != nil {
-		return nil, s.cause(err)
+		return nil, s.causeOf(err)
 	}
 	base, err := binlog.ParseSet(text)
 	if err != nil {
 		return nil, err
 	}
-	return base, s.stop(ctx)
+	return base, s.stopServer(ctx)
 }
 
 // writeRelay verifies the archived log and writes its transactions up to the target.
@@ -131,10 +131,10 @@ func (r *Recovery) writeRelay(ctx context.Context, base binlog.Set) (*cut, error
 	defer m.Stop()
 	c := newCut(r.Target, base)
 	w := &relay{source: r.Source, line: r.Log.Timeline, cut: c, folder: r.Data, meter: m}
-	if err := w.write(ctx, all); err != nil {
+	if err := w.writeSegments(ctx, all); err != nil {
 		return nil, errors.Join(err, r.removeRelay())
 	}
-	if err := c.check(r.Log.Until); err != nil {
+	if err := c.checkEnd(r.Log.Until); err != nil {
 		return nil, errors.Join(exit.With(agent.ExitTarget, "%w", err), r.removeRelay())
 	}
 	return c, nil
@@ -181,9 +181,9 @@ const (
 	stuckTime = 30 * time.Minute
 )
 
-// replay applies the relay log. It returns the number of prepared XA transactions.
-func (r *Recovery) replay(ctx context.Context, program string, c *cut) (int, error) {
-	s, err := r.start(ctx, program)
+// replayRelay applies the relay log. It returns the number of prepared XA transactions.
+func (r *Recovery) replayRelay(ctx context.Context, program string, c *cut) (int, error) {
+	s, err := r.startServer(ctx, program)
 	if err != nil {
 		return 0, fmt.Errorf("cannot start a server to apply the binary log: %w", err)
 	}
@@ -197,32 +197,32 @@ func (r *Recovery) replay(ctx context.Context, program string, c *cut) (int, err
 	} {
 		if _, err := s.db.ExecContext(ctx, statement); err != nil {
 			return 0, fmt.Errorf("this image's server cannot apply a binary log (MySQL 8.0.26 or later is required): %w",
-				s.cause(err))
+				s.causeOf(err))
 		}
 	}
 	m := agent.StartMeter(r.Output, agent.PhaseReplay, c.applied<<20) // A transaction counts as a MiB.
-	err = s.await(ctx, c, m)
+	err = s.awaitTransactions(ctx, c, m)
 	m.Stop()
 	if err != nil {
 		return 0, err
 	}
-	prepared, err := s.prepared(ctx)
+	prepared, err := s.countPrepared(ctx)
 	if err != nil {
 		return 0, err
 	}
 	for _, statement := range []string{"STOP REPLICA", "RESET REPLICA ALL"} {
 		if _, err := s.db.ExecContext(ctx, statement); err != nil {
-			return 0, fmt.Errorf("cannot end the replay: %w", s.cause(err))
+			return 0, fmt.Errorf("cannot end the replay: %w", s.causeOf(err))
 		}
 	}
-	return prepared, s.stop(ctx)
+	return prepared, s.stopServer(ctx)
 }
 
-// await waits until the server has executed exactly the expected transactions.
-func (s *server) await(ctx context.Context, c *cut, m *agent.Meter) error {
+// awaitTransactions waits until the server has executed exactly the expected transactions.
+func (s *server) awaitTransactions(ctx context.Context, c *cut, m *agent.Meter) error {
 	done, moved := int64(0), time.Now()
 	for {
-		got, err := s.executed(ctx)
+		got, err := s.readExecuted(ctx)
 		if err != nil {
 			return err
 		}
@@ -251,10 +251,10 @@ func (s *server) await(ctx context.Context, c *cut, m *agent.Meter) error {
 	}
 }
 
-func (s *server) executed(ctx context.Context) (binlog.Set, error) {
+func (s *server) readExecuted(ctx context.Context) (binlog.Set, error) {
 	var text string
 	if err := s.db.QueryRowContext(ctx, "SELECT @@gtid_executed").Scan(&text); err != nil {
-		return nil, s.cause(err)
+		return nil, s.causeOf(err)
 	}
 	return binlog.ParseSet(text)
 }
@@ -266,7 +266,7 @@ func (s *server) replicaError(ctx context.Context) error {
 		UNION SELECT LAST_ERROR_NUMBER, LAST_ERROR_MESSAGE
 		FROM performance_schema.replication_applier_status_by_coordinator WHERE LAST_ERROR_NUMBER <> 0`)
 	if err != nil {
-		return s.cause(err)
+		return s.causeOf(err)
 	}
 	defer rows.Close() //nolint:errcheck // rows.Err returns the error.
 	texts := []string{}
@@ -284,11 +284,11 @@ func (s *server) replicaError(ctx context.Context) error {
 	return fmt.Errorf("the server cannot apply the archived binary log: %s", strings.Join(texts, "; "))
 }
 
-// prepared returns the number of prepared XA transactions. They hold locks until a client ends them.
-func (s *server) prepared(ctx context.Context) (n int, err error) {
+// countPrepared returns the number of prepared XA transactions. They hold locks until a client ends them.
+func (s *server) countPrepared(ctx context.Context) (n int, err error) {
 	rows, err := s.db.QueryContext(ctx, "XA RECOVER")
 	if err != nil {
-		return 0, s.cause(err)
+		return 0, s.causeOf(err)
 	}
 	defer rows.Close() //nolint:errcheck // rows.Err returns the error.
 	for rows.Next() {

@@ -39,8 +39,8 @@ type relay struct {
 	names []string
 }
 
-// write verifies and writes all segments up to the target. No file is written for a segment after it.
-func (r *relay) write(ctx context.Context, all []logarchive.Manifest) error {
+// writeSegments verifies and writes all segments up to the target. No file is written for a segment after it.
+func (r *relay) writeSegments(ctx context.Context, all []logarchive.Manifest) error {
 	if err := r.checkClock(all); err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (r *relay) writeSegment(ctx context.Context, m *logarchive.Manifest) error 
 	counted := &countingReader{from: io.TeeReader(raw, sum), meter: r.meter}
 	w := &segmentWriter{relay: r, before: before, seen: binlog.Set{}}
 	isComplete, err := r.readSegment(ctx, m, counted, w)
-	if cerr := w.close(); err == nil {
+	if cerr := w.closeFile(); err == nil {
 		err = cerr
 	}
 	if err != nil {
@@ -157,7 +157,7 @@ func (w *segmentWriter) Begin(b binlog.Begin) (bool, error) {
 	if w.seen.Has(b.GTID) || w.before.Has(b.GTID) {
 		return false, exit.Damaged("transaction %s occurs twice", b.GTID)
 	}
-	ok, err := w.cut.take(b)
+	ok, err := w.cut.decideNext(b)
 	if !ok || err != nil {
 		return false, err
 	}
@@ -166,7 +166,8 @@ func (w *segmentWriter) Begin(b binlog.Begin) (bool, error) {
 		return true, nil
 	}
 	name := fmt.Sprintf("%s.%06d", relayName, len(w.names)+1)
-	if w.file, err = os.OpenFile(filepath.Join(w.folder, name), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600); err != nil {
+	w.file, err = os.OpenFile(filepath.Join(w.folder, name), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600) //nolint:gosec // A number.
+	if err != nil {
 		return false, err
 	}
 	w.names = append(w.names, "./"+name)
@@ -180,7 +181,7 @@ func (w *segmentWriter) Part(raw []byte, _ bool) error {
 	return err
 }
 
-func (w *segmentWriter) close() error {
+func (w *segmentWriter) closeFile() error {
 	if w.file == nil {
 		return nil
 	}
