@@ -94,15 +94,14 @@ func parseFormat(e event) (format, error) {
 		return format{}, fmt.Errorf("the format description of the binary log is only %d bytes long", len(e))
 	}
 	f := format{event: e}
-	switch e[len(e)-checksumSize-1] {
-	case 0:
-	case 1:
-		f.hasChecksum = true
-		if err := e.checkIntegrity(true); err != nil {
-			return format{}, err
-		}
+	if err := e.checkIntegrity(true); err != nil {
+		return format{}, err
+	}
+	switch algorithm := e[len(e)-checksumSize-1]; algorithm {
+	case 0, 1:
+		f.hasChecksum = algorithm == 1
 	default:
-		return format{}, fmt.Errorf("the binary log has an unknown checksum algorithm (%d)", e[len(e)-checksumSize-1])
+		return format{}, fmt.Errorf("the binary log has an unknown checksum algorithm (%d)", algorithm)
 	}
 	if v := binary.LittleEndian.Uint16(e[headerSize:]); v != 4 {
 		return format{}, fmt.Errorf("the binary log has version %d, but only version 4 is supported", v)

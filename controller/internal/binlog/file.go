@@ -146,13 +146,6 @@ func (r *Reader) Read(v Visitor) (isComplete bool, err error) {
 	}
 }
 
-func stopUnless(ok bool) error {
-	if ok {
-		return nil
-	}
-	return errStopped
-}
-
 // Format returns the bytes with which a file of the same server begins, before its Previous_gtids event. It is valid
 // after the first event was read.
 func (r *Reader) Format() Format { return Format{r.scan.format} }
@@ -163,8 +156,11 @@ func (r *Reader) visitEvent(e event, v Visitor) error {
 		return err
 	}
 	if s.begin != nil {
-		if ok, err := v.Begin(*s.begin); err != nil || !ok {
-			return errors.Join(err, stopUnless(ok))
+		switch isWanted, err := v.Begin(*s.begin); {
+		case err != nil:
+			return err
+		case !isWanted:
+			return errStopped
 		}
 	}
 	return v.Part(e, s.isEnd)

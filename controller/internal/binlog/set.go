@@ -53,7 +53,7 @@ func ParseSet(text string) (Set, error) {
 			continue
 		}
 		fields := strings.Split(part, ":")
-		if !uuidPattern.MatchString(fields[0]) || len(fields) < 2 {
+		if !uuidPattern.MatchString(fields[0]) || len(fields) < 2 || tagPattern.MatchString(fields[len(fields)-1]) {
 			return nil, fmt.Errorf("%.100q is not a GTID set", part)
 		}
 		source := fields[0]
