@@ -1,6 +1,7 @@
 package logarchive
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -25,10 +26,10 @@ const (
 	segmentBytes = 4 << 20
 	// headTime is the interval at which the head of a timeline is written.
 	headTime = time.Minute
-	// heartbeatDelay is the time before a heartbeat in which transactions may exist that the server has not sent yet.
-	// The server sends a heartbeat if it had nothing to send for two seconds.
+	// heartbeatDelay is the maximum time from the commit time of a transaction until the server can send it. The server
+	// sends a transaction after it has written it to its disk, and a heartbeat may precede it.
 	heartbeatDelay = 2 * time.Second
-	// drainTime is the maximum time in which the last segment is sent when the archiver is stopped.
+	// drainTime is the maximum time in which the last segments are sent when the archiver is stopped.
 	drainTime = 20 * time.Second
 )
 
@@ -72,7 +73,7 @@ var errRival = errors.New("another archiver has written the next segment")
 // Run archives until the context ends or an error occurs. The caller retries. Everything that a new run needs is in
 // the store. If the context ends, Run first stores all transactions that it has received.
 func (a *Archiver) Run(ctx context.Context) error {
-	last, err := a.readNewest(ctx)
+	newest, last, damage, err := a.readNewest(ctx)
 	if err != nil {
 		return err
 	}
@@ -81,8 +82,8 @@ func (a *Archiver) Run(ctx context.Context) error {
 		return err
 	}
 	defer func() { stream.Close() }()
-	s := &session{Archiver: a, state: state, last: last, nextHead: a.Now()}
-	if gap := gapOf(last, state); gap != "" {
+	s := &session{Archiver: a, state: state, newest: newest, last: last, nextHead: a.Now()}
+	if gap := cmp.Or(damage, gapOf(last, state)); gap != "" {
 		s.beginTimeline(gap)
 	} else {
 		// The server sends the last archived transaction again, so that a log that was reset can be recognized.
@@ -98,13 +99,19 @@ func (a *Archiver) Run(ctx context.Context) error {
 	return s.followStream(ctx, stream)
 }
 
-// readNewest returns the last segment of the newest timeline, or nil.
-func (a *Archiver) readNewest(ctx context.Context) (*Last, error) {
+// readNewest returns the newest timeline and its last segment, which are empty if there is none. If the last segment is
+// damaged or missing, the timeline cannot be continued, and readNewest returns the reason.
+func (a *Archiver) readNewest(ctx context.Context) (newest Timeline, last *Last, damage string, err error) {
 	all, err := a.Timelines(ctx)
 	if err != nil || len(all) == 0 {
-		return nil, err
+		return Timeline{}, nil, "", err
 	}
-	return a.Last(ctx, all[len(all)-1])
+	newest = all[len(all)-1]
+	last, err = a.Last(ctx, newest)
+	if errors.Is(err, ErrDamaged) || store.Is(err, store.NotFound) {
+		return newest, nil, "the end of the archive is damaged: " + err.Error(), nil
+	}
+	return newest, last, "", err
 }
 
 // gapOf returns why the archive cannot be continued with the log of a server, or "".
@@ -133,6 +140,8 @@ type session struct {
 	*Archiver
 
 	state binlog.State
+	// newest is the newest timeline in the store, if there is one.
+	newest Timeline
 	// last is the last segment, or nil in a new timeline. line is the timeline.
 	last *Last
 	line Timeline
@@ -149,8 +158,8 @@ type session struct {
 
 // beginTimeline begins a new timeline.
 func (s *session) beginTimeline(gap string) {
-	s.gap, s.last = gap, nil
-	s.line = newTimeline(s.Log, s.Now(), randomText())
+	s.gap, s.last, s.known = gap, nil, 0
+	s.line = newTimeline(s.Log, s.newest, s.Now(), randomText())
 	s.start, s.until = s.state.Executed, s.state.Executed.Clone()
 }
 
@@ -171,7 +180,7 @@ func (s *session) resumeTimeline(ctx context.Context, stream Stream) (Stream, er
 		gap = fmt.Sprintf("the server has deleted the last archived transaction %s, so it cannot be compared", g)
 	} else if err := stream.Start(until.Without(g.Set())); err != nil {
 		return stream, err
-	} else if gap, err = s.compareLast(stream, g); err != nil {
+	} else if gap, err = s.compareLast(ctx, stream, g); err != nil {
 		return stream, err
 	}
 	if gap == "" {
@@ -188,13 +197,13 @@ func (s *session) resumeTimeline(ctx context.Context, stream Stream) (Stream, er
 }
 
 // compareLast reads the first transaction of a stream. It returns a reason for a gap if it is not the last archived one.
-func (s *session) compareLast(stream Stream, want binlog.GTID) (gap string, err error) {
+func (s *session) compareLast(ctx context.Context, stream Stream, want binlog.GTID) (gap string, err error) {
 	digest := sha256.New()
 	for {
 		p, err := stream.Next()
 		switch {
-		case err != nil:
-			return "", err
+		case err != nil || ctx.Err() != nil:
+			return "", errors.Join(err, ctx.Err())
 		case len(p.Raw) == 0: // A heartbeat.
 			continue
 		case p.Begin != nil && p.Begin.GTID != want:
@@ -240,9 +249,12 @@ func (s *session) followStream(ctx context.Context, stream Stream) error {
 	defer stream.Close()
 	tick := time.NewTicker(segmentTime / 4)
 	defer tick.Stop()
+	running := ctx
+	ctx, cancel := extendContext(running)
+	defer cancel()
 	for inTransaction := false; ; {
 		var err error
-		ending := ctx.Done()
+		ending := running.Done()
 		if inTransaction {
 			ending = nil // The rest of the transaction follows, or the connection breaks.
 		}
@@ -270,6 +282,17 @@ func (s *session) followStream(ctx context.Context, stream Stream) error {
 	}
 }
 
+// extendContext returns a context that ends some time after another one, so that requests to the store that have begun
+// can end.
+func extendContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	extended, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	unregister := context.AfterFunc(ctx, func() { time.AfterFunc(drainTime, cancel) })
+	return extended, func() {
+		unregister()
+		cancel()
+	}
+}
+
 // storeBeforeError stores the complete transactions that were received before an error of the connection.
 func (s *session) storeBeforeError(ctx context.Context, err error, inTransaction bool) error {
 	if s.current == nil {
@@ -287,8 +310,6 @@ func (s *session) storeBeforeError(ctx context.Context, err error, inTransaction
 
 // storeRest stores what was received when the archiver is stopped.
 func (s *session) storeRest(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
-	defer cancel()
 	if s.current != nil {
 		if err := s.publishSegment(ctx); err != nil {
 			return err
@@ -364,6 +385,9 @@ func (s *session) publishSegment(ctx context.Context) error {
 	until := s.until.Clone()
 	until.AddAll(c.set)
 	c.manifest.Until = until.String()
+	if err := c.manifest.checkFields(c.manifest.Number); err != nil { // A reader would refuse it.
+		return err
+	}
 	key := s.line.ManifestKey(c.manifest.Number)
 	raw, err := s.Key.Seal(key, &c.manifest)
 	if err != nil {

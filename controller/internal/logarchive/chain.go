@@ -2,12 +2,16 @@ package logarchive
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"sort"
 
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
 )
+
+// ErrDamaged is the error for a manifest that was changed after it was written.
+var ErrDamaged = errors.New("the archived binary log is damaged")
 
 // A Reader reads the timelines of one instance.
 type Reader struct {
@@ -59,8 +63,8 @@ func (r Reader) Last(ctx context.Context, t Timeline) (*Last, error) {
 	raw, err := r.Bucket.ReadSmall(ctx, t.headKey(), store.MaxSealed)
 	switch {
 	case err == nil:
-		if err := r.Key.Open(t.headKey(), raw, &h); err != nil {
-			return nil, err
+		if err := r.Key.Open(t.headKey(), raw, &h); err != nil || h.Number < 0 {
+			h = Head{} // It is only a hint, so it must not prevent a recovery. The archiver writes it again.
 		}
 	case !store.Is(err, store.NotFound):
 		return nil, err

@@ -87,8 +87,17 @@ func numberText(number int64) string { return fmt.Sprintf("%010d", number) }
 // A Timeline is the prefix of a timeline in the bucket.
 type Timeline struct{ Prefix string }
 
-func newTimeline(log string, now time.Time, random string) Timeline {
-	return Timeline{path.Join(log, now.UTC().Format("20060102150405")+"-"+random)}
+// timelineTime is the format of the time in the name of a timeline.
+const timelineTime = "20060102150405"
+
+// newTimeline returns a timeline that begins now. Its name follows the name of the newest timeline even if the clock
+// does not, because the order of the names is the order of the timelines.
+func newTimeline(log string, newest Timeline, now time.Time, random string) Timeline {
+	text, _, _ := strings.Cut(newest.Name(), "-")
+	if last, err := time.Parse(timelineTime, text); err == nil && !now.After(last.Add(time.Second)) {
+		now = last.Add(time.Second)
+	}
+	return Timeline{path.Join(log, now.UTC().Format(timelineTime)+"-"+random)}
 }
 
 // Name returns the last part of the prefix.
@@ -115,10 +124,10 @@ func numberOf(key string) (int64, bool) {
 func openManifest(k store.SealKey, t Timeline, number int64, raw []byte) (*Manifest, error) {
 	m := &Manifest{}
 	if err := k.Open(t.ManifestKey(number), raw, m); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	if err := m.checkFields(number); err != nil {
-		return nil, fmt.Errorf("the manifest of segment %d is wrong: %w", number, err)
+		return nil, fmt.Errorf("%w: the manifest of segment %d is wrong: %w", ErrDamaged, number, err)
 	}
 	return m, nil
 }

@@ -74,9 +74,12 @@ func (r *Recovery) runWith(ctx context.Context, program string) (Result, error) 
 	}
 	out := Result{Last: c.last, Next: c.next, Transactions: c.applied, GTIDs: c.included.String()}
 	if c.applied > 0 {
-		out.Prepared, err = r.replayRelay(ctx, program, c)
+		// If it fails, the index remains, so that no recovery begins with the changed data.
+		if out.Prepared, err = r.replayRelay(ctx, program, c); err != nil {
+			return Result{}, err
+		}
 	}
-	return out, errors.Join(err, r.removeRelay())
+	return out, r.removeRelay()
 }
 
 // checkUnused returns an error if an earlier recovery has begun to change the data.
@@ -120,6 +123,11 @@ func (r *Recovery) writeRelay(ctx context.Context, base binlog.Set) (*cut, error
 	if err := checkBase(base, &all[0]); err != nil {
 		return nil, exit.With(agent.ExitTarget, "%w", err)
 	}
+	before, err := all[0].BeforeSegment()
+	if err != nil {
+		return nil, err
+	}
+	all = r.Target.chooseNeeded(all)
 	if err := r.checkSpace(all); err != nil {
 		return nil, err
 	}
@@ -129,7 +137,7 @@ func (r *Recovery) writeRelay(ctx context.Context, base binlog.Set) (*cut, error
 	}
 	m := agent.StartMeter(r.Output, agent.PhaseFetch, size)
 	defer m.Stop()
-	c := newCut(r.Target, base)
+	c := newCut(r.Target, base, before)
 	w := &relay{source: r.Source, line: r.Log.Timeline, cut: c, folder: r.Data, meter: m}
 	if err := w.writeSegments(ctx, all); err != nil {
 		return nil, errors.Join(err, r.removeRelay())
@@ -156,13 +164,14 @@ func (r *Recovery) checkSpace(all []logarchive.Manifest) error {
 	}
 	free := int64(fs.Bavail) * fs.Bsize //nolint:gosec // A volume is smaller.
 	if need > free {
-		return exit.With(agent.ExitNoSpace, "the binary log up to the end of the archive needs %d MiB next to the data, but "+
-			"the volume has only %d MiB free", need>>20+1, free>>20)
+		return exit.With(agent.ExitNoSpace, "the binary log up to %s needs %d MiB next to the data, but the volume has only "+
+			"%d MiB free: use a later backup, or a larger volume", r.Target, need>>20+1, free>>20)
 	}
 	return nil
 }
 
-// removeRelay removes the relay log and the files of the replication.
+// removeRelay removes the relay log and the files of the replication. Their index is the last of these names, so an
+// interrupted recovery can still be recognized.
 func (r *Recovery) removeRelay() error {
 	names, err := filepath.Glob(filepath.Join(r.Data, relayName+"*"))
 	if err != nil {
