@@ -396,7 +396,8 @@ func (s *session) publishSegment(ctx context.Context) error {
 	if err := s.putOnce(ctx, key, raw); err != nil {
 		return err
 	}
-	s.last = &Last{Timeline: s.line, Manifest: &c.manifest, Digest: Digest(raw), Time: c.manifest.MaxTime}
+	m := c.manifest // A pointer into the segment would keep its buffers in memory.
+	s.last = &Last{Timeline: s.line, Manifest: &m, Digest: Digest(raw), Time: c.manifest.MaxTime}
 	s.until, s.known = until, max(s.known, c.manifest.MaxTime)
 	s.Report(s.progress())
 	return nil

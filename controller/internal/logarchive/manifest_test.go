@@ -11,7 +11,6 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/binlog"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/test/fakelog"
 )
 
 const manifestUUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"

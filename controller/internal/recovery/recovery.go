@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,6 +47,9 @@ type Result struct {
 	Last, Next *binlog.Begin
 	// Prepared is the number of prepared XA transactions, which a client must commit or roll back.
 	Prepared int
+	// DisabledEvents are the names of the scheduled events that were created or altered after the backup. The server has
+	// disabled them like a replica does, whether or not they were enabled. ALTER EVENT … ENABLE enables them.
+	DisabledEvents []string
 }
 
 // Run runs the recovery with the server of this image.
@@ -75,7 +79,7 @@ func (r *Recovery) runWith(ctx context.Context, program string) (Result, error) 
 	out := Result{Last: c.last, Next: c.next, Transactions: c.applied, GTIDs: c.included.String()}
 	if c.applied > 0 {
 		// If it fails, the index remains, so that no recovery begins with the changed data.
-		if out.Prepared, err = r.replayRelay(ctx, program, c); err != nil {
+		if err := r.replayRelay(ctx, program, c, &out); err != nil {
 			return Result{}, err
 		}
 	}
@@ -190,22 +194,26 @@ const (
 	stuckTime = 30 * time.Minute
 )
 
-// replayRelay applies the relay log. It returns the number of prepared XA transactions.
-func (r *Recovery) replayRelay(ctx context.Context, program string, c *cut) (int, error) {
+// replayRelay applies the relay log, and completes the result.
+func (r *Recovery) replayRelay(ctx context.Context, program string, c *cut, out *Result) error {
 	s, err := r.startServer(ctx, program)
 	if err != nil {
-		return 0, fmt.Errorf("cannot start a server to apply the binary log: %w", err)
+		return fmt.Errorf("cannot start a server to apply the binary log: %w", err)
 	}
 	defer s.Kill()
 	if err := s.enableGrants(ctx); err != nil {
-		return 0, err
+		return err
+	}
+	before, err := s.readDisabledEvents(ctx)
+	if err != nil {
+		return err
 	}
 	for _, statement := range []string{
 		"CHANGE REPLICATION SOURCE TO RELAY_LOG_FILE='" + relayName + ".000001', RELAY_LOG_POS=4, SOURCE_HOST='none'",
 		"START REPLICA SQL_THREAD",
 	} {
 		if _, err := s.db.ExecContext(ctx, statement); err != nil {
-			return 0, fmt.Errorf("this image's server cannot apply a binary log (MySQL 8.0.26 or later is required): %w",
+			return fmt.Errorf("this image's server cannot apply a binary log (MySQL 8.0.26 or later is required): %w",
 				s.causeOf(err))
 		}
 	}
@@ -213,18 +221,22 @@ func (r *Recovery) replayRelay(ctx context.Context, program string, c *cut) (int
 	err = s.awaitTransactions(ctx, c, m)
 	m.Stop()
 	if err != nil {
-		return 0, err
+		return err
 	}
-	prepared, err := s.countPrepared(ctx)
+	if out.Prepared, err = s.countPrepared(ctx); err != nil {
+		return err
+	}
+	after, err := s.readDisabledEvents(ctx)
 	if err != nil {
-		return 0, err
+		return err
 	}
+	out.DisabledEvents = slices.DeleteFunc(after, func(name string) bool { return slices.Contains(before, name) })
 	for _, statement := range []string{"STOP REPLICA", "RESET REPLICA ALL"} {
 		if _, err := s.db.ExecContext(ctx, statement); err != nil {
-			return 0, fmt.Errorf("cannot end the replay: %w", s.causeOf(err))
+			return fmt.Errorf("cannot end the replay: %w", s.causeOf(err))
 		}
 	}
-	return prepared, s.stopServer(ctx)
+	return s.stopServer(ctx)
 }
 
 // awaitTransactions waits until the server has executed exactly the expected transactions.
@@ -291,6 +303,25 @@ func (s *server) replicaError(ctx context.Context) error {
 		return err
 	}
 	return fmt.Errorf("the server cannot apply the archived binary log: %s", strings.Join(texts, "; "))
+}
+
+// readDisabledEvents returns the scheduled events that are disabled because they were replicated. MySQL has two names for
+// that status.
+func (s *server) readDisabledEvents(ctx context.Context) (out []string, err error) {
+	rows, err := s.db.QueryContext(ctx, "SELECT CONCAT(EVENT_SCHEMA, '.', EVENT_NAME) FROM information_schema.EVENTS "+
+		"WHERE STATUS LIKE '%SIDE_DISABLED' ORDER BY 1")
+	if err != nil {
+		return nil, s.causeOf(err)
+	}
+	defer rows.Close() //nolint:errcheck // rows.Err returns the error.
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		out = append(out, name)
+	}
+	return out, rows.Err()
 }
 
 // countPrepared returns the number of prepared XA transactions. They hold locks until a client ends them.

@@ -115,7 +115,9 @@ func (s *Server) Purge(rest int) {
 }
 
 // Reset deletes the whole log like RESET BINARY LOGS AND GTIDS.
-func (s *Server) Reset() { s.replace(func(g *Generation) *Generation { return &Generation{UUID: g.UUID} }) }
+func (s *Server) Reset() {
+	s.replace(func(g *Generation) *Generation { return &Generation{UUID: g.UUID} })
+}
 
 // Replace gives the server another server_uuid and an empty log, like a restored backup.
 func (s *Server) Replace() {
