@@ -222,9 +222,10 @@ matrix: ## Test every deletion path with every fault, for hours; a stopped run i
 
 bench: ## Measure the function, the agent compared with dumps and tar, and the times that users wait for on a cluster.
 	go test ./fn -run '^$$' -bench . -benchtime 2s -count 3
+	go test -tags bench -run TestSpeed -count=1 -timeout 20m -v ./controller/internal/logarchive
 	dir=$$(mktemp -d) && trap "rm -rf $$dir" EXIT && chmod 755 $$dir && \
 	go run -C test/images . rootfs $$dir/mysql && \
-	MYSQLD_ROOTFS=$$dir/mysql VERSITYGW="$$(go run ./test/tools versitygw)" go test -tags mysqld,bench,store -run 'TestSpeed|TestMemoryOfStore' -count=1 -timeout 90m -v ./controller/internal/archive ./controller/internal/mysqld/clone
+	MYSQLD_ROOTFS=$$dir/mysql VERSITYGW="$$(go run ./test/tools versitygw)" go test -tags mysqld,bench,store -run 'TestSpeed|TestMemoryOfStore' -count=1 -timeout 90m -v ./controller/internal/archive ./controller/internal/mysqld/clone ./controller/internal/recovery
 	KUBECONFIG= go test -C test/e2e -tags bench -run 'TestSpeed|TestCallsAtRest|TestThousand' -count=1 -timeout 90m -v .
 	KUBECONFIG= go test -C test/e2e -tags bench -run TestStack -count=1 -timeout 90m -v .
 	KUBECONFIG= go test -C test/e2e -tags bench -run TestHangingDeletions -count=1 -timeout 40m -v . # The cluster cannot be used afterwards.

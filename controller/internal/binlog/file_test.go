@@ -52,7 +52,7 @@ func (r *recorder) read(raw []byte) (bool, error) {
 }
 
 func (r *recorder) ids() []string {
-	out := []string{}
+	out := make([]string, 0, len(r.begins))
 	for _, b := range r.begins {
 		out = append(out, b.GTID.String())
 	}
@@ -61,11 +61,11 @@ func (r *recorder) ids() []string {
 
 // realFile returns a file that a MySQL 9.7.4 server has written. It contains a compressed and a tagged transaction, a
 // DDL statement, and an XA transaction.
-func realFile(t testing.TB) []byte {
-	t.Helper()
+func realFile(tb testing.TB) []byte {
+	tb.Helper()
 	raw, err := os.ReadFile(filepath.Join("testdata", "real.binlog"))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return raw
 }
@@ -118,11 +118,11 @@ func TestWriteFile(t *testing.T) {
 		if w.Bytes != int64(out.Len()) {
 			t.Errorf("%d bytes, want %d", w.Bytes, out.Len())
 		}
-		again := &recorder{}
-		if complete, err := again.read(out.Bytes()); err != nil || !complete {
+		second := &recorder{}
+		if complete, err := second.read(out.Bytes()); err != nil || !complete {
 			t.Fatal(complete, err)
 		}
-		if diff := cmp.Diff(first, again, cmp.AllowUnexported(recorder{})); diff != "" {
+		if diff := cmp.Diff(first, second, cmp.AllowUnexported(recorder{})); diff != "" {
 			t.Error(diff)
 		}
 	}
@@ -142,11 +142,11 @@ func gtid(n int64) binlog.GTID { return binlog.GTID{Source: uuidA, Number: n} }
 func edit(t *testing.T, raw []byte, number int, change func(event []byte)) []byte {
 	t.Helper()
 	raw = slices.Clone(raw)
-	at := len(fakelog.Magic)
+	offset := len(fakelog.Magic)
 	for ; number > 0; number-- {
-		at += int(binary.LittleEndian.Uint32(raw[at+9:]))
+		offset += int(binary.LittleEndian.Uint32(raw[offset+9:]))
 	}
-	event := raw[at : at+int(binary.LittleEndian.Uint32(raw[at+9:]))]
+	event := raw[offset : offset+int(binary.LittleEndian.Uint32(raw[offset+9:]))]
 	change(event)
 	binary.LittleEndian.PutUint32(event[len(event)-4:], crc32.ChecksumIEEE(event[:len(event)-4]))
 	return raw
@@ -262,19 +262,19 @@ func FuzzReader(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte, reseal bool) {
 		if reseal { // Without valid checksums, hardly any input reaches the parsers.
 			raw = slices.Clone(raw)
-			for at := len(fakelog.Magic); at+19 <= len(raw); {
-				size := int(binary.LittleEndian.Uint32(raw[at+9:]))
-				if size < 23 || size > len(raw)-at {
+			for offset := len(fakelog.Magic); offset+19 <= len(raw); {
+				size := int(binary.LittleEndian.Uint32(raw[offset+9:]))
+				if size < 23 || size > len(raw)-offset {
 					break
 				}
-				binary.LittleEndian.PutUint32(raw[at+size-4:], crc32.ChecksumIEEE(raw[at:at+size-4]))
-				at += size
+				binary.LittleEndian.PutUint32(raw[offset+size-4:], crc32.ChecksumIEEE(raw[offset:offset+size-4]))
+				offset += size
 			}
 		}
 		r := &recorder{}
 		var complete bool
 		var err error
-		limit := uint64(maxAllocation + 64*len(raw)) //nolint:gosec // It is positive.
+		limit := uint64(maxAllocation + 64*len(raw))
 		if size := allocated(func() { complete, err = r.read(raw) }); size > limit {
 			t.Fatalf("%d bytes were allocated for an input of %d bytes", size, len(raw))
 		}

@@ -16,7 +16,7 @@ const (
 	uuidB = "4e11fa47-71ca-11e1-9e33-c80aa9429562"
 )
 
-func parse(t testing.TB, text string) binlog.Set {
+func parse(t *testing.T, text string) binlog.Set {
 	t.Helper()
 	s, err := binlog.ParseSet(text)
 	if err != nil {
@@ -159,8 +159,8 @@ func TestSetAgainstNaiveSet(t *testing.T) {
 			if reason := p.check(); reason != "" {
 				t.Fatalf("seed %d: %s of %s and %s: %s", seed, name, a, b, reason)
 			}
-			if again := parse(t, p.String()); !again.Equal(p.Set) || again.String() != p.String() {
-				t.Fatalf("seed %d: %s is parsed as %s", seed, p, again)
+			if reparsed := parse(t, p.String()); !reparsed.Equal(p.Set) || reparsed.String() != p.String() {
+				t.Fatalf("seed %d: %s is parsed as %s", seed, p, reparsed)
 			}
 		}
 		contains := len(b.naive.without(a.naive)) == 0
@@ -189,8 +189,8 @@ func FuzzParseSet(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := binlog.ParseSet(s.String())
-		if err != nil && len(s.String()) <= binlog.MaxSet || err == nil && !again.Equal(s) {
+		reparsed, err := binlog.ParseSet(s.String())
+		if err != nil && len(s.String()) <= binlog.MaxSet || err == nil && !reparsed.Equal(s) {
 			t.Fatalf("%q becomes %s, %v", text, s, err)
 		}
 		if s.Count() < 0 && len(s) == 1 {

@@ -285,7 +285,7 @@ func (s *session) followStream(ctx context.Context, stream Stream) error {
 // extendContext returns a context that ends some time after another one, so that requests to the store that have begun
 // can end.
 func extendContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	extended, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	extended, cancel := context.WithCancel(context.WithoutCancel(ctx)) //nolint:gosec // The caller calls it.
 	unregister := context.AfterFunc(ctx, func() { time.AfterFunc(drainTime, cancel) })
 	return extended, func() {
 		unregister()

@@ -73,7 +73,7 @@ type designBug struct {
 	report func(Progress) Progress
 }
 
-func (m *model) complain(format string, args ...any) {
+func (m *model) complainf(format string, args ...any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.problems = append(m.problems, fmt.Sprintf(format, args...))
@@ -128,7 +128,7 @@ func (m *model) newArchiver(process int) *Archiver {
 			p = m.bug.report(p)
 		}
 		m.latest[process] = p
-		m.checkReport(p)
+		m.checkReport(p) //nolint:contextcheck // Report has no context.
 	}
 	return a
 }
@@ -139,7 +139,7 @@ func (m *model) runProcess(ctx context.Context, process int) {
 		a := m.newArchiver(process)
 		err := a.Run(ctx)
 		if ctx.Err() == nil && err == nil {
-			m.complain("Run returned without an error")
+			m.complainf("Run returned without an error")
 		}
 		select {
 		case <-ctx.Done():
@@ -155,20 +155,20 @@ func (m *model) checkReport(p Progress) {
 	m.seen[p.Timeline.Prefix] = true
 	m.mu.Unlock()
 	if isNew && p.Gap == "" && len(m.objects.Get(p.Timeline.ManifestKey(1))) == 0 {
-		m.complain("timeline %s is new, but no gap was reported", p.Timeline.Name())
+		m.complainf("timeline %s is new, but no gap was reported", p.Timeline.Name())
 	}
 	got, err := binlog.ParseSet(p.GTIDs)
 	if err != nil {
-		m.complain("%v", err)
+		m.complainf("%v", err)
 		return
 	}
 	if p.Number > 0 {
 		if l, err := m.reader().Segment(context.Background(), p.Timeline, p.Number); err != nil {
-			m.complain("segment %d was reported, but its manifest is missing: %v", p.Number, err)
+			m.complainf("segment %d was reported, but its manifest is missing: %v", p.Number, err)
 		} else if until, err := binlog.ParseSet(l.Until); err != nil || !until.Equal(got) {
-			m.complain("segment %d ends at %s, but %s was reported", p.Number, l.Until, p.GTIDs)
+			m.complainf("segment %d ends at %s, but %s was reported", p.Number, l.Until, p.GTIDs)
 		} else if m.objects.Get(p.Timeline.SegmentKey(l.Manifest)) == nil {
-			m.complain("segment %d was reported, but its transactions are missing", p.Number)
+			m.complainf("segment %d was reported, but its transactions are missing", p.Number)
 		}
 	}
 	if m.isSteady && !p.Until.IsZero() {
@@ -180,7 +180,7 @@ func (m *model) checkReport(p Progress) {
 func (m *model) checkUntil(g *fakelog.Generation, p Progress, got binlog.Set) {
 	for i := range g.Log {
 		if t := &g.Log[i]; t.Time < uint64(p.Until.UnixMicro()) && !got.Has(t.GTID) {
-			m.complain("the archive claims to be complete until %s, but lacks %s, committed at %s", p.Until, t.GTID,
+			m.complainf("the archive claims to be complete until %s, but lacks %s, committed at %s", p.Until, t.GTID,
 				time.UnixMicro(int64(t.Time)).UTC()) //nolint:gosec // A time.
 			return
 		}
@@ -267,18 +267,18 @@ func (m *model) checkEnd() {
 	time.Sleep(time.Minute)
 	synctest.Wait()
 	if got, want := m.latest[0].GTIDs, m.server.Executed().String(); got != want {
-		m.complain("the archive has %s, want %s", got, want)
+		m.complainf("the archive has %s, want %s", got, want)
 	}
 	all, err := m.reader().Timelines(context.Background())
 	if err != nil {
-		m.complain("%v", err)
+		m.complainf("%v", err)
 	}
 	if len(all) > 1 && !m.hasResets && m.processes == 1 && isFaultless {
-		m.complain("there are %d timelines, although no transaction was lost", len(all))
+		m.complainf("there are %d timelines, although no transaction was lost", len(all))
 	}
 	for _, line := range all {
 		if err := m.checkTimeline(line); err != nil {
-			m.complain("timeline %s: %v", line.Name(), err)
+			m.complainf("timeline %s: %v", line.Name(), err)
 		}
 	}
 }

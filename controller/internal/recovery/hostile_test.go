@@ -26,6 +26,7 @@ import (
 
 // An archive is the archived log of a fake server. It has six segments of five transactions each.
 type archive struct {
+	t        *testing.T // The current test.
 	objects  *fakelog.Objects
 	key      store.SealKey
 	identity *age.X25519Identity
@@ -68,6 +69,20 @@ func newArchive(t *testing.T, identity *age.X25519Identity) *archive {
 	return a
 }
 
+// Open implements Source.
+func (a *archive) Open(_ context.Context, key string) (io.ReadCloser, error) {
+	raw := a.objects.Get(key)
+	if raw == nil {
+		return nil, &store.Error{Kind: store.NotFound, Verb: "read", Key: key, Err: errors.New("no such key")}
+	}
+	return io.NopCloser(bytes.NewReader(raw)), nil
+}
+
+// Decrypt implements Source.
+func (a *archive) Decrypt(_ context.Context, _ string, raw io.Reader) (io.Reader, error) {
+	return age.Decrypt(raw, a.identity)
+}
+
 // choose sets the log to the newest timeline, as the controller does.
 func (a *archive) choose(t *testing.T) {
 	t.Helper()
@@ -91,20 +106,6 @@ func (a *archive) clone() *archive {
 	c := *a
 	c.objects = a.objects.Clone()
 	return &c
-}
-
-// Open implements Source.
-func (a *archive) Open(_ context.Context, key string) (io.ReadCloser, error) {
-	raw := a.objects.Get(key)
-	if raw == nil {
-		return nil, &store.Error{Kind: store.NotFound, Verb: "read", Key: key, Err: errors.New("no such key")}
-	}
-	return io.NopCloser(bytes.NewReader(raw)), nil
-}
-
-// Decrypt implements Source.
-func (a *archive) Decrypt(_ context.Context, _ string, raw io.Reader) (io.Reader, error) {
-	return age.Decrypt(raw, a.identity)
 }
 
 func (a *archive) manifest(t *testing.T, number int64) *logarchive.Manifest {
@@ -183,7 +184,7 @@ func (a *archive) file(t *testing.T, m *logarchive.Manifest, numbers ...int) []b
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := []fakelog.Transaction{}
+	list := make([]fakelog.Transaction, 0, len(numbers))
 	for _, n := range numbers {
 		list = append(list, a.transactions[n-1])
 	}
@@ -205,7 +206,7 @@ func TestHostileArchive(t *testing.T) {
 	encrypted := newArchive(t, identity)
 	for name, tc := range map[string]struct {
 		isEncrypted bool
-		change      func(t *testing.T, a *archive)
+		change      func(a *archive)
 		// base is the last transaction of the backup. The target is transaction 29 unless it is set.
 		base, target int
 		want         string
@@ -214,94 +215,94 @@ func TestHostileArchive(t *testing.T) {
 		"Intact":          {},
 		"IntactEncrypted": {isEncrypted: true},
 		"IntactLateBase":  {base: 13},
-		"UnneededSegmentLost": {base: 12, change: func(t *testing.T, a *archive) {
-			a.objects.Set(a.segmentKey(t, 1), nil)
+		"UnneededSegmentLost": {base: 12, change: func(a *archive) {
+			a.objects.Set(a.segmentKey(a.t, 1), nil)
 			a.objects.Set(a.log.Timeline.ManifestKey(1), nil)
 		}},
-		"SegmentLost": {change: func(t *testing.T, a *archive) { a.objects.Set(a.segmentKey(t, 3), nil) },
+		"SegmentLost": {change: func(a *archive) { a.objects.Set(a.segmentKey(a.t, 3), nil) },
 			want: "use a later backup", code: agent.ExitMissing},
-		"ManifestLost": {change: func(_ *testing.T, a *archive) { a.objects.Set(a.log.Timeline.ManifestKey(3), nil) },
+		"ManifestLost": {change: func(a *archive) { a.objects.Set(a.log.Timeline.ManifestKey(3), nil) },
 			want: "use a later backup", code: agent.ExitMissing},
-		"DamagedByte": {change: func(t *testing.T, a *archive) {
-			a.edit(t, 3, func(raw []byte) []byte { raw[len(raw)/2] ^= 1; return raw })
+		"DamagedByte": {change: func(a *archive) {
+			a.edit(a.t, 3, func(raw []byte) []byte { raw[len(raw)/2] ^= 1; return raw })
 		}, want: "its manifest says", code: agent.ExitDamaged},
-		"DamagedByteEncrypted": {isEncrypted: true, change: func(t *testing.T, a *archive) {
-			a.edit(t, 3, func(raw []byte) []byte { raw[len(raw)/2] ^= 1; return raw })
+		"DamagedByteEncrypted": {isEncrypted: true, change: func(a *archive) {
+			a.edit(a.t, 3, func(raw []byte) []byte { raw[len(raw)/2] ^= 1; return raw })
 		}, want: "its manifest says", code: agent.ExitDamaged},
-		"DamageAfterTarget": {change: func(t *testing.T, a *archive) {
-			a.edit(t, 6, func(raw []byte) []byte { raw[len(raw)-1] ^= 1; return raw })
+		"DamageAfterTarget": {change: func(a *archive) {
+			a.edit(a.t, 6, func(raw []byte) []byte { raw[len(raw)-1] ^= 1; return raw })
 		}, want: "its manifest says", code: agent.ExitDamaged},
-		"Truncated": {change: func(t *testing.T, a *archive) {
-			a.edit(t, 3, func(raw []byte) []byte { return raw[:len(raw)-9] })
+		"Truncated": {change: func(a *archive) {
+			a.edit(a.t, 3, func(raw []byte) []byte { return raw[:len(raw)-9] })
 		}, want: "its manifest says", code: agent.ExitDamaged},
-		"Empty": {change: func(t *testing.T, a *archive) {
-			a.edit(t, 3, func([]byte) []byte { return []byte{} })
+		"Empty": {change: func(a *archive) {
+			a.edit(a.t, 3, func([]byte) []byte { return []byte{} })
 		}, want: "its manifest says", code: agent.ExitDamaged},
-		"Longer": {change: func(t *testing.T, a *archive) {
-			a.edit(t, 3, func(raw []byte) []byte { return append(raw, raw...) })
+		"Longer": {change: func(a *archive) {
+			a.edit(a.t, 3, func(raw []byte) []byte { return append(raw, raw...) })
 		}, want: "its manifest says", code: agent.ExitDamaged},
-		"HugeContent": {change: func(t *testing.T, a *archive) {
-			a.edit(t, 3, func([]byte) []byte { return compress(t, make([]byte, 256<<20)) })
+		"HugeContent": {change: func(a *archive) {
+			a.edit(a.t, 3, func([]byte) []byte { return compress(a.t, make([]byte, 256<<20)) })
 		}, want: "its manifest says", code: agent.ExitDamaged},
-		"SegmentsExchanged": {change: func(t *testing.T, a *archive) { a.swap(a.segmentKey(t, 3), a.segmentKey(t, 4)) },
+		"SegmentsExchanged": {change: func(a *archive) { a.swap(a.segmentKey(a.t, 3), a.segmentKey(a.t, 4)) },
 			want: "its manifest says", code: agent.ExitDamaged},
-		"ManifestsExchanged": {change: func(_ *testing.T, a *archive) {
+		"ManifestsExchanged": {change: func(a *archive) {
 			a.swap(a.log.Timeline.ManifestKey(3), a.log.Timeline.ManifestKey(4))
 		}, want: "was replaced", code: agent.ExitDamaged},
-		"BothExchanged": {change: func(t *testing.T, a *archive) {
-			a.swap(a.segmentKey(t, 3), a.segmentKey(t, 4))
+		"BothExchanged": {change: func(a *archive) {
+			a.swap(a.segmentKey(a.t, 3), a.segmentKey(a.t, 4))
 			a.swap(a.log.Timeline.ManifestKey(3), a.log.Timeline.ManifestKey(4))
 		}, want: "was replaced", code: agent.ExitDamaged},
-		"OlderManifest": {change: func(_ *testing.T, a *archive) {
+		"OlderManifest": {change: func(a *archive) {
 			a.objects.Set(a.log.Timeline.ManifestKey(4), a.objects.Get(a.log.Timeline.ManifestKey(3)))
 		}, want: "was replaced", code: agent.ExitDamaged},
-		"ManifestOfOtherKey": {change: func(t *testing.T, a *archive) {
+		"ManifestOfOtherKey": {change: func(a *archive) {
 			key := a.log.Timeline.ManifestKey(4)
-			raw, err := store.NewSealKey().Seal(key, a.manifest(t, 4))
+			raw, err := store.NewSealKey().Seal(key, a.manifest(a.t, 4))
 			if err != nil {
-				t.Fatal(err)
+				a.t.Fatal(err)
 			}
 			a.objects.Set(key, raw)
 		}, want: "was replaced", code: agent.ExitDamaged},
-		"ManifestIsNoJSON": {change: func(_ *testing.T, a *archive) {
+		"ManifestIsNoJSON": {change: func(a *archive) {
 			a.objects.Set(a.log.Timeline.ManifestKey(4), []byte("x"))
 		}, want: "is not a manifest", code: agent.ExitDamaged},
-		"HugeManifest": {change: func(_ *testing.T, a *archive) {
+		"HugeManifest": {change: func(a *archive) {
 			a.objects.Set(a.log.Timeline.ManifestKey(4), make([]byte, 64<<20))
 		}, want: "is not a manifest", code: agent.ExitDamaged},
-		"WrongDigest": {change: func(_ *testing.T, a *archive) { a.log.Digest = strings.Repeat("0", 64) },
+		"WrongDigest": {change: func(a *archive) { a.log.Digest = strings.Repeat("0", 64) },
 			want: "was replaced", code: agent.ExitDamaged},
-		"OtherTimeline": {change: func(t *testing.T, a *archive) {
-			other := newArchive(t, nil)
-			a.objects.Set(a.segmentKey(t, 3), other.objects.Get(other.segmentKey(t, 3)))
+		"OtherTimeline": {change: func(a *archive) {
+			other := newArchive(a.t, nil)
+			a.objects.Set(a.segmentKey(a.t, 3), other.objects.Get(other.segmentKey(a.t, 3)))
 		}, want: "its manifest says", code: agent.ExitDamaged},
-		"OtherTimelineWithManifest": {change: func(t *testing.T, a *archive) {
-			other := newArchive(t, nil)
+		"OtherTimelineWithManifest": {change: func(a *archive) {
+			other := newArchive(a.t, nil)
 			a.objects.Set(a.log.Timeline.ManifestKey(3), other.objects.Get(other.log.Timeline.ManifestKey(3)))
 		}, want: "was replaced", code: agent.ExitDamaged},
-		"TransactionTwice": {change: func(t *testing.T, a *archive) {
-			a.forge(t, 3, func(m *logarchive.Manifest, _ []byte) []byte { return a.file(t, m, 12, 13, 14, 14, 15, 16) })
+		"TransactionTwice": {change: func(a *archive) {
+			a.forge(a.t, 3, func(m *logarchive.Manifest, _ []byte) []byte { return a.file(a.t, m, 12, 13, 14, 14, 15, 16) })
 		}, want: "occurs twice", code: agent.ExitDamaged},
-		"TransactionOfEarlierSegment": {change: func(t *testing.T, a *archive) {
-			a.forge(t, 3, func(m *logarchive.Manifest, _ []byte) []byte { return a.file(t, m, 11, 12, 13, 14, 15, 16) })
+		"TransactionOfEarlierSegment": {change: func(a *archive) {
+			a.forge(a.t, 3, func(m *logarchive.Manifest, _ []byte) []byte { return a.file(a.t, m, 11, 12, 13, 14, 15, 16) })
 		}, want: "occurs twice", code: agent.ExitDamaged},
-		"TransactionLost": {change: func(t *testing.T, a *archive) {
-			a.forge(t, 3, func(m *logarchive.Manifest, _ []byte) []byte { return a.file(t, m, 12, 13, 15, 16) })
+		"TransactionLost": {change: func(a *archive) {
+			a.forge(a.t, 3, func(m *logarchive.Manifest, _ []byte) []byte { return a.file(a.t, m, 12, 13, 15, 16) })
 		}, want: "but its manifest says", code: agent.ExitDamaged},
-		"TransactionTooMany": {change: func(t *testing.T, a *archive) {
-			a.forge(t, 3, func(m *logarchive.Manifest, _ []byte) []byte { return a.file(t, m, 12, 13, 14, 15, 16, 17) })
+		"TransactionTooMany": {change: func(a *archive) {
+			a.forge(a.t, 3, func(m *logarchive.Manifest, _ []byte) []byte { return a.file(a.t, m, 12, 13, 14, 15, 16, 17) })
 		}, want: "but its manifest says", code: agent.ExitDamaged},
-		"GapBetweenManifests": {change: func(t *testing.T, a *archive) {
-			a.forge(t, 3, func(m *logarchive.Manifest, _ []byte) []byte {
+		"GapBetweenManifests": {change: func(a *archive) {
+			a.forge(a.t, 3, func(m *logarchive.Manifest, _ []byte) []byte {
 				m.GTIDs, m.Until, m.LastGTID = a.uuid+":13-16", a.uuid+":1-16", a.uuid+":16"
-				return a.file(t, m, 13, 14, 15, 16)
+				return a.file(a.t, m, 13, 14, 15, 16)
 			})
 		}, want: "does not continue segment", code: agent.ExitDamaged},
 		"BaseTooOld":      {base: -1, want: "A later backup is required", code: agent.ExitTarget},
 		"BaseTooNew":      {base: 30, target: 20, want: "An older backup is required", code: agent.ExitTarget},
 		"BaseAfterTarget": {base: 30, target: 28, want: "An older backup is required", code: agent.ExitTarget},
 		"NotInArchive":    {target: 99, want: "is not in the archive", code: agent.ExitTarget},
-		"NoSegment":       {change: func(_ *testing.T, a *archive) { a.log.Last = 0 }, want: "has no segment", code: agent.ExitTarget},
+		"NoSegment":       {change: func(a *archive) { a.log.Last = 0 }, want: "has no segment", code: agent.ExitTarget},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := plain.clone()
@@ -309,7 +310,8 @@ func TestHostileArchive(t *testing.T) {
 				a = encrypted.clone()
 			}
 			if tc.change != nil {
-				tc.change(t, a)
+				a.t = t
+				tc.change(a)
 			}
 			target := 29
 			if tc.target > 0 {

@@ -42,8 +42,8 @@ func TestParseTarget(t *testing.T) {
 		if err != nil && len(err.Error()) > 400 {
 			t.Errorf("the error is %d bytes long", len(err.Error()))
 		}
-		if again, err := ParseTarget(got.String()); want != (Target{}) && (err != nil || again != got) {
-			t.Errorf("%s becomes %s, error %v", text, again, err)
+		if reparsed, err := ParseTarget(got.String()); want != (Target{}) && (err != nil || reparsed != got) {
+			t.Errorf("%s becomes %s, error %v", text, reparsed, err)
 		}
 	}
 }

@@ -99,9 +99,9 @@ func (r *relay) writeSegment(ctx context.Context, m *logarchive.Manifest) error 
 	counted := &countingReader{from: io.TeeReader(io.LimitReader(raw, m.Size+1), sum), meter: r.meter}
 	w := &segmentWriter{relay: r, before: before, seen: binlog.Set{}}
 	isComplete, rerr := r.readSegment(ctx, m, counted, w)
-	w.fail(w.closeFile())
+	closed := w.closeFile()
 	_, err = io.Copy(io.Discard, counted)
-	if err = errors.Join(w.failure, err); err != nil {
+	if err = errors.Join(w.failure, closed, err); err != nil {
 		return err
 	}
 	want, err := binlog.ParseSet(m.GTIDs)
@@ -172,14 +172,6 @@ type segmentWriter struct {
 	failure error
 }
 
-// fail records an error and returns it.
-func (w *segmentWriter) fail(err error) error {
-	if w.failure == nil {
-		w.failure = err
-	}
-	return err
-}
-
 // Begin implements binlog.Visitor.
 func (w *segmentWriter) Begin(b binlog.Begin) (bool, error) {
 	if w.seen.Has(b.GTID) || w.before.Has(b.GTID) {
@@ -207,6 +199,14 @@ func (w *segmentWriter) Begin(b binlog.Begin) (bool, error) {
 func (w *segmentWriter) Part(raw []byte, _ bool) error {
 	_, err := w.writer.Write(raw)
 	return w.fail(err)
+}
+
+// fail records an error and returns it.
+func (w *segmentWriter) fail(err error) error {
+	if w.failure == nil {
+		w.failure = err
+	}
+	return err
 }
 
 func (w *segmentWriter) closeFile() error {

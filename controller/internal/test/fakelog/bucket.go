@@ -78,41 +78,6 @@ type Bucket struct {
 
 var errInjected = &store.Error{Kind: store.Busy, Verb: "use", Err: errors.New("an injected error")}
 
-// run runs a request with the fault that the test wants.
-func (b *Bucket) run(ctx context.Context, verb, key string, request func() error) error {
-	var f Fault
-	switch {
-	case b.IsDead:
-		return errInjected
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case b.Inject != nil:
-		f = b.Inject(verb, key)
-	}
-	locked := func() error {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		return request()
-	}
-	switch {
-	case f.Crashes || f.Fails:
-		b.IsDead = b.IsDead || f.Crashes
-		if f.IsDone && f.Delay > 0 {
-			time.AfterFunc(f.Delay, func() { _ = locked() })
-		} else if f.IsDone {
-			_ = locked()
-		}
-		return errInjected
-	case f.Delay > 0:
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(f.Delay):
-		}
-	}
-	return locked()
-}
-
 func missing(verb, key string) error {
 	return &store.Error{Kind: store.NotFound, Verb: verb, Key: key, Err: errors.New("no such key")}
 }
@@ -224,4 +189,39 @@ func (b *Bucket) Stat(ctx context.Context, key string) (out store.Object, err er
 		return nil
 	})
 	return out, err
+}
+
+// run runs a request with the fault that the test wants.
+func (b *Bucket) run(ctx context.Context, verb, key string, request func() error) error {
+	var f Fault
+	switch {
+	case b.IsDead:
+		return errInjected
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case b.Inject != nil:
+		f = b.Inject(verb, key)
+	}
+	locked := func() error {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return request()
+	}
+	switch {
+	case f.Crashes || f.Fails:
+		b.IsDead = b.IsDead || f.Crashes
+		if f.IsDone && f.Delay > 0 {
+			time.AfterFunc(f.Delay, func() { _ = locked() })
+		} else if f.IsDone {
+			_ = locked()
+		}
+		return errInjected
+	case f.Delay > 0:
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(f.Delay):
+		}
+	}
+	return locked()
 }

@@ -64,9 +64,6 @@ type Transaction struct {
 	Parts [][]byte
 }
 
-// Bytes returns the whole transaction.
-func (t *Transaction) Bytes() []byte { return bytes.Join(t.Parts, nil) }
-
 // NewTransaction returns a transaction. Each body becomes one event of it.
 func NewTransaction(g binlog.GTID, micros uint64, bodies ...[]byte) Transaction {
 	t := Transaction{Begin: binlog.Begin{GTID: g, Time: micros}}
@@ -85,6 +82,9 @@ func NewTransaction(g binlog.GTID, micros uint64, bodies ...[]byte) Transaction 
 	return t
 }
 
+// Bytes returns the whole transaction.
+func (t *Transaction) Bytes() []byte { return bytes.Join(t.Parts, nil) }
+
 func gtidBody(g binlog.GTID, micros, length uint64) []byte {
 	id := uuid.MustParse(g.Source)
 	out := append([]byte{0}, id[:]...)
@@ -92,15 +92,16 @@ func gtidBody(g binlog.GTID, micros, length uint64) []byte {
 	out = append(out, 2)
 	out = append(out, make([]byte, 16)...)
 	out = append(out, binary.LittleEndian.AppendUint64(nil, micros)[:7]...)
+	encoded := binary.LittleEndian.AppendUint64(nil, length)
 	switch {
 	case length < 251:
-		out = append(out, byte(length))
+		out = append(out, encoded[0])
 	case length < 1<<16:
-		out = append(out, 0xfc, byte(length), byte(length>>8))
+		out = append(append(out, 0xfc), encoded[:2]...)
 	case length < 1<<24:
-		out = append(out, 0xfd, byte(length), byte(length>>8), byte(length>>16))
+		out = append(append(out, 0xfd), encoded[:3]...)
 	default:
-		out = binary.LittleEndian.AppendUint64(append(out, 0xfe), length)
+		out = append(append(out, 0xfe), encoded...)
 	}
 	return append(out, 0, 0, 0, 0)
 }

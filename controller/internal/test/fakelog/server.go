@@ -58,16 +58,6 @@ func (s *Server) Visit(read func([]*Generation)) {
 	read(s.all)
 }
 
-func (s *Server) current() *Generation { return s.all[len(s.all)-1] }
-
-func (s *Server) now() uint64 { return uint64(time.Now().Add(s.offset).UnixMicro()) }
-
-// announceChange wakes all streams.
-func (s *Server) announceChange() {
-	close(s.changed)
-	s.changed = make(chan struct{})
-}
-
 // Commit adds a transaction of about this size, with a commit time some time ago.
 func (s *Server) Commit(size int, ago time.Duration) {
 	s.mu.Lock()
@@ -134,22 +124,11 @@ func (s *Server) Rewind(lost int) {
 	})
 }
 
-func (s *Server) replace(next func(*Generation) *Generation) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	g := next(s.current())
-	if g.Before == nil {
-		g.Before = binlog.Set{}
-	}
-	s.all = append(s.all, g)
-	s.breakAll()
-}
-
 // StepClock changes the clock of the server.
-func (s *Server) StepClock(by time.Duration) {
+func (s *Server) StepClock(step time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.offset += by
+	s.offset += step
 }
 
 // Break breaks all connections.
@@ -157,12 +136,6 @@ func (s *Server) Break() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.breakAll()
-}
-
-func (s *Server) breakAll() {
-	for st := range s.streams {
-		st.breakOff(errBroken)
-	}
 }
 
 var (
@@ -181,6 +154,33 @@ func (s *Server) Connect(context.Context) (*Stream, binlog.State, error) {
 		Now: s.now()}, nil
 }
 
+func (s *Server) current() *Generation { return s.all[len(s.all)-1] }
+
+func (s *Server) now() uint64 { return uint64(time.Now().Add(s.offset).UnixMicro()) }
+
+// announceChange wakes all streams.
+func (s *Server) announceChange() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+func (s *Server) replace(next func(*Generation) *Generation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := next(s.current())
+	if g.Before == nil {
+		g.Before = binlog.Set{}
+	}
+	s.all = append(s.all, g)
+	s.breakAll()
+}
+
+func (s *Server) breakAll() {
+	for st := range s.streams {
+		st.breakOff(errBroken)
+	}
+}
+
 // A Stream is a connection. It implements logarchive.Stream.
 type Stream struct {
 	server     *Server
@@ -193,15 +193,6 @@ type Stream struct {
 
 	broken chan struct{}
 	cause  error
-}
-
-// breakOff ends the stream. The caller holds the lock of the server.
-func (st *Stream) breakOff(cause error) {
-	if st.server.streams[st] {
-		delete(st.server.streams, st)
-		st.cause = cause
-		close(st.broken)
-	}
 }
 
 // Start implements logarchive.Stream.
@@ -244,6 +235,15 @@ func (st *Stream) Next() (binlog.Part, error) {
 		case <-timer.C:
 			return binlog.Part{At: begun}, nil
 		}
+	}
+}
+
+// breakOff ends the stream. The caller holds the lock of the server.
+func (st *Stream) breakOff(cause error) {
+	if st.server.streams[st] {
+		delete(st.server.streams, st)
+		st.cause = cause
+		close(st.broken)
 	}
 }
 
