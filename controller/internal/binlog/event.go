@@ -88,19 +88,18 @@ const serverVersion = 50
 const minFormat = headerSize + 2 + serverVersion + 4 + 1 + 1 + 1 + checksumSize
 
 // parseFormat parses a format description. Its last bytes are the checksum algorithm and the checksum of the event.
-// Only the algorithms none (0) and CRC32 (1) exist. The event itself always has a checksum.
-func parseFormat(e event) (format, error) {
+// Only the algorithms none (0) and CRC32 (1) exist. In a file, the event itself always has a checksum. A server without
+// checksums changes a flag of the event before it sends the event, and does not correct the checksum.
+func parseFormat(e event, isSent bool) (format, error) {
 	if len(e) < minFormat {
 		return format{}, fmt.Errorf("the format description of the binary log is only %d bytes long", len(e))
 	}
-	f := format{event: e}
-	if err := e.checkIntegrity(true); err != nil {
+	algorithm := e[len(e)-checksumSize-1]
+	f := format{event: e, hasChecksum: algorithm == 1}
+	if err := e.checkIntegrity(f.hasChecksum || !isSent); err != nil {
 		return format{}, err
 	}
-	switch algorithm := e[len(e)-checksumSize-1]; algorithm {
-	case 0, 1:
-		f.hasChecksum = algorithm == 1
-	default:
+	if algorithm > 1 {
 		return format{}, fmt.Errorf("the binary log has an unknown checksum algorithm (%d)", algorithm)
 	}
 	if v := binary.LittleEndian.Uint16(e[headerSize:]); v != 4 {

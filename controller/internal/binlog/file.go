@@ -12,6 +12,8 @@ import (
 // A scanner groups the events of a log into transactions.
 type scanner struct {
 	format format
+	// isSent is true if a server sends the log, and false for a file.
+	isSent bool
 	// rest is the number of bytes of the current transaction that have not been read yet.
 	rest uint64
 }
@@ -36,7 +38,7 @@ func (s *scanner) nextStep(e event) (step, error) {
 		if s.rest > 0 {
 			return step{}, errors.New("a file of the binary log begins within a transaction")
 		}
-		f, err := parseFormat(e)
+		f, err := parseFormat(e, s.isSent)
 		s.format = f
 		return step{}, err
 	}

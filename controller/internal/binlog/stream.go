@@ -86,7 +86,7 @@ func Connect(ctx context.Context, s Source) (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Stream{conn: c, id: s.ServerID}
+	out := &Stream{conn: c, id: s.ServerID, scan: scanner{isSent: true}}
 	if err := out.readState(); err != nil {
 		_ = c.Close() // Nothing was written.
 		return nil, err

@@ -196,7 +196,7 @@ func (m *model) act() {
 	switch k := m.rand.IntN(100); {
 	case k < 60:
 		for range 1 + m.rand.IntN(6) {
-			m.server.Commit(m.rand.IntN(300), time.Duration(m.rand.IntN(1_500))*time.Millisecond)
+			m.server.Commit(m.rand.IntN(300), time.Duration(m.rand.IntN(3_500))*time.Millisecond)
 		}
 	case k < 64:
 		m.server.Commit(segmentBytes/2+m.rand.IntN(segmentBytes), 0)

@@ -268,7 +268,7 @@ func TestRealExact(t *testing.T) {
 	order = order[slices.Index(order, firstAfter(t, order, i, base)):]
 	count, seed := 2, uint64(time.Now().UnixNano()) //nolint:gosec // A seed.
 	if isLong {
-		count = 15
+		count = 8
 	}
 	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // A test.
 	t.Logf("%d transactions, seed %d", len(order), seed)
@@ -362,5 +362,56 @@ func TestRealInterrupted(t *testing.T) {
 	}
 	if _, err := r.runWith(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "must be restored again") {
 		t.Error(err)
+	}
+}
+
+// TestRealUncleanBase checks recoveries of backups from a server that was killed. The server writes no checksums.
+func TestRealUncleanBase(t *testing.T) {
+	options := []string{"--binlog-checksum=NONE"}
+	i := newInstance(t, options...)
+	a := i.archive(t, nil)
+	a.end(t)
+	a.keepRunning(t)
+	i.exec(t, "CREATE TABLE shop.t (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(80))")
+	for range 300 {
+		i.exec(t, "INSERT INTO shop.t (v) VALUES (UUID())")
+	}
+	before := i.executed(t)
+	i.Kill()
+	bases := map[string]string{"WithLog": copyTree(t, filepath.Join(i.dir, "d")), "WithoutLog": copyTree(t, filepath.Join(i.dir, "d"))}
+	logs, err := filepath.Glob(filepath.Join(bases["WithoutLog"], "data", "binlog.*"))
+	if err != nil || len(logs) < 2 {
+		t.Fatal(logs, err)
+	}
+	for _, name := range logs {
+		must(t, os.Remove(name))
+	}
+	i.start(t, options...)
+	for range 50 {
+		i.exec(t, "INSERT INTO shop.t (v) VALUES (UUID())")
+	}
+	i.exec(t, "FLUSH BINARY LOGS; UPDATE shop.t SET v = 'x' WHERE id < 9")
+	a.await(t, i)
+	a.end(t)
+	order := i.order(t)
+	target, err := ParseTarget(order[len(order)-1])
+	must(t, err)
+	want := snapshot(t, i.db)
+	for name, base := range bases {
+		t.Run(name, func(t *testing.T) {
+			r := a.recovery(t, i, base, target, nil)
+			found, err := r.readBase(t.Context(), "")
+			if err == nil && !found.Equal(before) {
+				t.Errorf("the base has %s, want %s", found, before)
+			}
+			result, err := r.runWith(t.Context(), "")
+			if err != nil {
+				t.Fatalf("%v\n%s", err, r.Output)
+			}
+			t.Logf("%d transactions were applied", result.Transactions)
+			if diff := cmp.Diff(want, snapshot(t, i.serve(t, base))); diff != "" {
+				t.Errorf("-source +recovery:\n%.3000s", diff)
+			}
+		})
 	}
 }
