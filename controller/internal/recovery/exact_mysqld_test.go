@@ -367,6 +367,7 @@ func TestRealInterrupted(t *testing.T) {
 
 // TestRealUncleanBase checks recoveries of backups from a server that was killed. The server writes no checksums.
 func TestRealUncleanBase(t *testing.T) {
+	skipShort(t)
 	options := []string{"--binlog-checksum=NONE"}
 	i := newInstance(t, options...)
 	a := i.archive(t, nil)
@@ -413,5 +414,55 @@ func TestRealUncleanBase(t *testing.T) {
 				t.Errorf("-source +recovery:\n%.3000s", diff)
 			}
 		})
+	}
+}
+
+// TestRealEncryptedLog checks the recovery from the log of a server with binlog_encryption, which sends it decrypted.
+func TestRealEncryptedLog(t *testing.T) {
+	skipShort(t)
+	original := rootfs.Find(t)
+	// The copy consists of links to the original files, so their owner and content must not change.
+	links, keyring := folder(t), folder(t)
+	root := original
+	root.Path = filepath.Join(links, "root")
+	if out, err := exec.CommandContext(t.Context(), "cp", "-al", original.Path, root.Path).CombinedOutput(); err != nil {
+		t.Skipf("cannot link the files of the server: %v: %s", err, out)
+	}
+	for name, text := range map[string]string{
+		"usr/sbin/mysqld.my":                              `{"components": "file://component_keyring_file"}`,
+		"usr/lib/mysql/plugin/component_keyring_file.cnf": `{"path": "` + filepath.Join(keyring, "k") + `", "read_only": false}`,
+	} {
+		must(t, os.WriteFile(filepath.Join(root.Path, name), []byte(text), 0o644)) //nolint:gosec // The server reads it.
+	}
+	i := newInstanceOf(t, root, "--binlog-encryption=ON")
+	a := i.archive(t, nil)
+	base := i.copy(t)
+	i.exec(t, "CREATE TABLE shop.t (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(80))")
+	for range 20 {
+		i.exec(t, "INSERT INTO shop.t (v) VALUES (UUID())")
+	}
+	i.exec(t, "FLUSH BINARY LOGS; DELETE FROM shop.t WHERE id < 5")
+	if logs, err := os.ReadFile(filepath.Join(i.dir, "d", "binlog.000001")); err != nil || string(logs[:4]) != "\xfdbin" {
+		t.Fatal("the log of the server is not encrypted", err)
+	}
+	a.await(t, i)
+	a.end(t)
+	target, err := ParseTarget(time.Now().UTC().Format("2006-01-02T15:04:05.999999Z07:00"))
+	must(t, err)
+	r := a.recovery(t, i, base, target, nil)
+	r.Log.Until = target.Time
+	if _, err := r.runWith(t.Context(), ""); err != nil {
+		t.Fatalf("%v\n%s", err, r.Output)
+	}
+	if diff := cmp.Diff(snapshot(t, i.db), snapshot(t, i.serve(t, base))); diff != "" {
+		t.Errorf("-source +recovery:\n%.3000s", diff)
+	}
+}
+
+// skipShort skips a test that takes long.
+func skipShort(t *testing.T) {
+	t.Helper()
+	if os.Getenv("ALL") == "" {
+		t.Skip("It takes half a minute. ALL=1 runs it.")
 	}
 }

@@ -66,7 +66,13 @@ type instance struct {
 // newInstance starts a server with additional options.
 func newInstance(t *testing.T, options ...string) *instance {
 	t.Helper()
-	i := &instance{root: rootfs.Find(t), dir: folder(t)}
+	return newInstanceOf(t, rootfs.Find(t), options...)
+}
+
+// newInstanceOf starts a server of a root file system.
+func newInstanceOf(t *testing.T, root rootfs.Root, options ...string) *instance {
+	t.Helper()
+	i := &instance{root: root, dir: folder(t)}
 	out, err := program(i.root, "--no-defaults", "--datadir="+filepath.Join(i.dir, "d"),
 		"--initialize-insecure").CombinedOutput()
 	if err != nil {
