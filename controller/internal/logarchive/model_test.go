@@ -128,7 +128,7 @@ func (m *model) newArchiver(process int) *Archiver {
 			p = m.bug.report(p)
 		}
 		m.latest[process] = p
-		m.checkReport(p) //nolint:contextcheck // Report has no context.
+		m.checkReport(p)
 	}
 	return a
 }
@@ -136,7 +136,7 @@ func (m *model) newArchiver(process int) *Archiver {
 // runProcess runs an archiver again and again until the context ends, as the product does.
 func (m *model) runProcess(ctx context.Context, process int) {
 	for ctx.Err() == nil {
-		a := m.newArchiver(process)
+		a := m.newArchiver(process) //nolint:contextcheck // Report has no context.
 		err := a.Run(ctx)
 		if ctx.Err() == nil && err == nil {
 			m.complainf("Run returned without an error")
