@@ -223,14 +223,15 @@ matrix: ## Test every deletion path with every fault, for hours; a stopped run i
 
 bench: ## Measure the function, the agent compared with dumps and tar, and the times that users wait for on a cluster.
 	go test ./fn -run '^$$' -bench . -benchtime 2s -count 3
+	go test -tags bench -run TestSpeed -count=1 -timeout 20m -v ./controller/internal/logarchive
 	dir=$$(mktemp -d) && trap "rm -rf $$dir" EXIT && chmod 755 $$dir && \
 	go run -C test/images . rootfs $$dir/mysql && \
-	MYSQLD_ROOTFS=$$dir/mysql VERSITYGW="$$(go run ./test/tools versitygw)" go test -tags mysqld,bench,store -run 'TestSpeed|TestMemoryOfStore' -count=1 -timeout 90m -v ./controller/internal/archive ./controller/internal/mysqld/clone
+	MYSQLD_ROOTFS=$$dir/mysql VERSITYGW="$$(go run ./test/tools versitygw)" go test -tags mysqld,bench,store -run 'TestSpeed|TestMemoryOfStore' -count=1 -timeout 90m -v ./controller/internal/archive ./controller/internal/mysqld/clone ./controller/internal/recovery
 	KUBECONFIG= go test -C test/e2e -tags bench -run 'TestSpeed|TestCallsAtRest|TestThousand' -count=1 -timeout 90m -v .
 	KUBECONFIG= go test -C test/e2e -tags bench -run TestStack -count=1 -timeout 90m -v .
 	KUBECONFIG= go test -C test/e2e -tags bench -run TestHangingDeletions -count=1 -timeout 40m -v . # The cluster cannot be used afterwards.
 
-fuzz: ## Fuzz requests, claims, quantities, archives, manifests, data files and server responses: one target for 5 min, the others for 1 min each.
+fuzz: ## Fuzz requests, claims, quantities, archives, manifests, data files, binary logs and server responses: one target for 5 min, the others for 1 min each.
 	go test ./fn -run '^$$' -fuzz FuzzRunFunction -fuzztime 5m -fuzzminimizetime 10x
 	go test ./controller/internal/instance -run '^$$' -fuzz FuzzDecode -fuzztime 1m -fuzzminimizetime 10x
 	go test ./apis/v1 -run '^$$' -fuzz FuzzQuantity -fuzztime 1m -fuzzminimizetime 10x
@@ -239,6 +240,9 @@ fuzz: ## Fuzz requests, claims, quantities, archives, manifests, data files and 
 	go test ./controller/internal/store -run '^$$' -fuzz FuzzOpen -fuzztime 1m -fuzzminimizetime 10x
 	go test ./controller/internal/mysqld/datadir -run '^$$' -fuzz FuzzHowStopped -fuzztime 1m -fuzzminimizetime 10x
 	go test ./controller/internal/mysqld/sql -run '^$$' -fuzz FuzzLogin -fuzztime 1m -fuzzminimizetime 10x
+	for f in FuzzParseSet FuzzReader; do \
+	go test ./controller/internal/binlog -run '^$$' -fuzz "^$$f\$$" -fuzztime 1m -fuzzminimizetime 10x || exit 1; done
+	go test ./controller/internal/logarchive -run '^$$' -fuzz FuzzManifest -fuzztime 1m -fuzzminimizetime 10x
 
 vulncheck: ## Check the modules against Go's vulnerability database. This needs network access and is not part of make test.
 	go run golang.org/x/vuln/cmd/govulncheck@v1.1.4 ./...

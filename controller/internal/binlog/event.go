@@ -45,10 +45,10 @@ const flagInUse = 1
 // An event is one event of a binary log, with its header and its checksum.
 type event []byte
 
-func (e event) kind() byte { return e[4] }
+func (e event) eventType() byte { return e[4] }
 
-// check returns an error if the event is damaged.
-func (e event) check(hasChecksum bool) error {
+// checkIntegrity returns an error if the event is damaged.
+func (e event) checkIntegrity(hasChecksum bool) error {
 	switch {
 	case len(e) < headerSize:
 		return fmt.Errorf("an event of the binary log is only %d bytes long", len(e))
@@ -60,7 +60,7 @@ func (e event) check(hasChecksum bool) error {
 	case len(e) < headerSize+checksumSize:
 		return fmt.Errorf("an event of the binary log is only %d bytes long", len(e))
 	case crc32.ChecksumIEEE(e[:len(e)-checksumSize]) != binary.LittleEndian.Uint32(e[len(e)-checksumSize:]):
-		return fmt.Errorf("the checksum of an event of the binary log is wrong (type %d, %d bytes)", e.kind(), len(e))
+		return fmt.Errorf("the checksum of an event of the binary log is wrong (type %d, %d bytes)", e.eventType(), len(e))
 	}
 	return nil
 }
@@ -83,26 +83,24 @@ type format struct {
 // serverVersion is the length of the version string in a format description.
 const serverVersion = 50
 
-// minFormat is the minimum size of a format description in bytes: the binlog version, the server version, the time of
-// creation, the header length, one post-header length, the checksum algorithm and the checksum.
+// minFormat is the minimum size of a format description in bytes. It contains the binlog version, the server version,
+// the time of creation, the header length, one post-header length, the checksum algorithm and the checksum.
 const minFormat = headerSize + 2 + serverVersion + 4 + 1 + 1 + 1 + checksumSize
 
 // parseFormat parses a format description. Its last bytes are the checksum algorithm and the checksum of the event.
-// Only the algorithms none (0) and CRC32 (1) exist. The event itself always has a checksum.
-func parseFormat(e event) (format, error) {
+// Only the algorithms none (0) and CRC32 (1) exist. In a file, the event itself always has a checksum. A server without
+// checksums changes a flag of the event before it sends the event, and does not correct the checksum.
+func parseFormat(e event, isSent bool) (format, error) {
 	if len(e) < minFormat {
 		return format{}, fmt.Errorf("the format description of the binary log is only %d bytes long", len(e))
 	}
-	f := format{event: e}
-	switch e[len(e)-checksumSize-1] {
-	case 0:
-	case 1:
-		f.hasChecksum = true
-		if err := e.check(true); err != nil {
-			return format{}, err
-		}
-	default:
-		return format{}, fmt.Errorf("the binary log has an unknown checksum algorithm (%d)", e[len(e)-checksumSize-1])
+	algorithm := e[len(e)-checksumSize-1]
+	f := format{event: e, hasChecksum: algorithm == 1}
+	if err := e.checkIntegrity(f.hasChecksum || !isSent); err != nil {
+		return format{}, err
+	}
+	if algorithm > 1 {
+		return format{}, fmt.Errorf("the binary log has an unknown checksum algorithm (%d)", algorithm)
 	}
 	if v := binary.LittleEndian.Uint16(e[headerSize:]); v != 4 {
 		return format{}, fmt.Errorf("the binary log has version %d, but only version 4 is supported", v)
@@ -115,7 +113,7 @@ func (f format) closed() event {
 	out := event(append([]byte{}, f.event...))
 	flags := binary.LittleEndian.Uint16(out[17:])
 	binary.LittleEndian.PutUint16(out[17:], flags&^flagInUse)
-	seal(out)
+	sealEvent(out)
 	return out
 }
 
@@ -124,20 +122,20 @@ func (f format) version() string {
 	return strings.TrimRight(string(f.event[headerSize+2:headerSize+2+serverVersion]), "\x00")
 }
 
-// seal writes the size and the checksum of an event.
-func seal(e event) {
+// sealEvent writes the size and the checksum of an event.
+func sealEvent(e event) {
 	binary.LittleEndian.PutUint32(e[9:], uint32(len(e))) //nolint:gosec // Events of this package are small.
 	binary.LittleEndian.PutUint32(e[len(e)-checksumSize:], crc32.ChecksumIEEE(e[:len(e)-checksumSize]))
 }
 
 // previousGTIDs returns a Previous_gtids event, with which each file begins.
 func (f format) previousGTIDs(before Set) (event, error) {
-	encoded, err := before.encode()
+	encoded, err := before.encodeSet()
 	if err != nil {
 		return nil, err
 	}
 	out := make(event, headerSize, headerSize+len(encoded)+checksumSize)
-	copy(out, f.event[:headerSize]) // The time and the server_id are the same as those of the file.
+	copy(out, f.event[:headerSize]) // The time and the server_id are the file's.
 	out[4] = typePreviousGTIDs
 	binary.LittleEndian.PutUint32(out[13:], 0)
 	binary.LittleEndian.PutUint16(out[17:], 0)
@@ -147,7 +145,7 @@ func (f format) previousGTIDs(before Set) (event, error) {
 		return out, nil
 	}
 	out = append(out, 0, 0, 0, 0)
-	seal(out)
+	sealEvent(out)
 	return out, nil
 }
 
@@ -164,12 +162,12 @@ var errAnonymous = errors.New("a transaction in the binary log has no GTID, beca
 
 // isBegin reports whether a transaction begins with this event.
 func (e event) isBegin() bool {
-	return e.kind() == typeGTID || e.kind() == typeTaggedGTID || e.kind() == typeAnonymousGTID
+	return e.eventType() == typeGTID || e.eventType() == typeTaggedGTID || e.eventType() == typeAnonymousGTID
 }
 
 // parseBegin parses the event with which a transaction begins.
 func (e event) parseBegin(hasChecksum bool) (b Begin, err error) {
-	switch e.kind() {
+	switch e.eventType() {
 	case typeAnonymousGTID:
 		return Begin{}, errAnonymous
 	case typeTaggedGTID:
@@ -189,8 +187,8 @@ func (e event) parseBegin(hasChecksum bool) (b Begin, err error) {
 	return b, nil
 }
 
-// Positions in the body of a GTID event in bytes (Gtid_event in libbinlogevents/src/control_events.cpp of MySQL): a
-// flag, the UUID, the number, a type code with two logical timestamps, the time of the commit, and the length.
+// Positions in the body of a GTID event in bytes (Gtid_event in libbinlogevents/src/control_events.cpp of MySQL). The
+// parts are a flag, the UUID, the number, a type code with two logical timestamps, the commit time, and the length.
 const (
 	uuidAt     = 1
 	numberAt   = uuidAt + 16
@@ -272,7 +270,7 @@ func parseTagged(body []byte) (b Begin, err error) {
 	raw, isUUID := fields[1].Type.(*serialization.FieldIntFixed)
 	number, isNumber := fields[2].Type.(*serialization.FieldIntVar)
 	tag, isTag := fields[3].Type.(*serialization.FieldString)
-	at, isTime := fields[6].Type.(*serialization.FieldUintVar)
+	committed, isTime := fields[6].Type.(*serialization.FieldUintVar)
 	length, isLength := fields[8].Type.(*serialization.FieldUintVar)
 	if !isUUID || !isNumber || !isTag || !isTime || !isLength {
 		return Begin{}, errors.New("a field is missing")
@@ -288,5 +286,5 @@ func parseTagged(body []byte) (b Begin, err error) {
 	if tag.Value != "" && !tagPattern.MatchString(tag.Value) {
 		return Begin{}, fmt.Errorf("%.40q is not a tag", tag.Value)
 	}
-	return Begin{GTID: GTID{source, number.Value}, Time: at.Value, Length: length.Value}, nil
+	return Begin{GTID: GTID{source, number.Value}, Time: committed.Value, Length: length.Value}, nil
 }

@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // A scanner groups the events of a log into transactions.
 type scanner struct {
 	format format
+	// isSent is true if a server sends the log, and false for a file.
+	isSent bool
 	// rest is the number of bytes of the current transaction that have not been read yet.
 	rest uint64
 }
@@ -26,23 +29,23 @@ type step struct {
 // ErrIncident is the error for a log in which transactions are missing because the server could not write them.
 var ErrIncident = errors.New("the server reports that its binary log lacks transactions (incident event)")
 
-// next checks an event and returns what it means.
-func (s *scanner) next(e event) (step, error) {
+// nextStep checks an event and returns what it means.
+func (s *scanner) nextStep(e event) (step, error) {
 	if len(e) < headerSize {
 		return step{}, fmt.Errorf("an event of the binary log is only %d bytes long", len(e))
 	}
-	if e.kind() == typeFormatDescription {
+	if e.eventType() == typeFormatDescription {
 		if s.rest > 0 {
 			return step{}, errors.New("a file of the binary log begins within a transaction")
 		}
-		f, err := parseFormat(e)
+		f, err := parseFormat(e, s.isSent)
 		s.format = f
 		return step{}, err
 	}
 	if s.format.event == nil {
 		return step{}, errors.New("the binary log does not begin with a format description")
 	}
-	if err := e.check(s.format.hasChecksum); err != nil {
+	if err := e.checkIntegrity(s.format.hasChecksum); err != nil {
 		return step{}, err
 	}
 	out := step{}
@@ -56,12 +59,12 @@ func (s *scanner) next(e event) (step, error) {
 			return step{}, err
 		}
 		out.begin, s.rest = &b, b.Length
-	case e.kind() == typeIncident:
+	case e.eventType() == typeIncident:
 		return step{}, ErrIncident
-	case e.kind() == typeStop || e.kind() == typeRotate || e.kind() == typePreviousGTIDs:
+	case e.eventType() == typeStop || e.eventType() == typeRotate || e.eventType() == typePreviousGTIDs:
 		return step{}, nil
 	default:
-		return step{}, fmt.Errorf("an event of type %d is outside of a transaction", e.kind())
+		return step{}, fmt.Errorf("an event of type %d is outside of a transaction", e.eventType())
 	}
 	if uint64(len(e)) > s.rest {
 		return step{}, fmt.Errorf("a transaction is %d bytes longer than its GTID event says", uint64(len(e))-s.rest)
@@ -86,17 +89,11 @@ func newWriter(out io.Writer, f format, before Set) (*Writer, error) {
 	}
 	w := &Writer{out: out}
 	for _, part := range [][]byte{[]byte(magic), f.closed(), previous} {
-		if err := w.write(part); err != nil {
+		if err := w.writePart(part); err != nil {
 			return nil, err
 		}
 	}
 	return w, nil
-}
-
-func (w *Writer) write(part []byte) error {
-	n, err := w.out.Write(part)
-	w.Bytes += int64(n)
-	return err
 }
 
 // A Reader reads a file in the format of a binary log.
@@ -121,7 +118,7 @@ func NewReader(in io.Reader) (*Reader, error) {
 // A Visitor receives the transactions of a log in their order. Begin is called first. If it returns false, the reader
 // stops, and reads neither this transaction nor those after it. Each part is valid only during the call.
 type Visitor interface {
-	Begin(Begin) (bool, error)
+	Begin(b Begin) (bool, error)
 	Part(raw []byte, isEnd bool) error
 }
 
@@ -140,7 +137,7 @@ func (r *Reader) Read(v Visitor) (isComplete bool, err error) {
 			return true, nil
 		}
 		if err == nil {
-			err = r.visit(e, v)
+			err = r.visitEvent(e, v)
 		}
 		if errors.Is(err, errStopped) {
 			return false, nil
@@ -151,30 +148,30 @@ func (r *Reader) Read(v Visitor) (isComplete bool, err error) {
 	}
 }
 
-func (r *Reader) visit(e event, v Visitor) error {
-	s, err := r.scan.next(e)
+// Format returns the bytes with which a file of the same server begins, before its Previous_gtids event. It is valid
+// after the first event was read.
+func (r *Reader) Format() Format { return Format{r.scan.format} }
+
+func (r *Reader) visitEvent(e event, v Visitor) error {
+	s, err := r.scan.nextStep(e)
 	if err != nil || !s.isPart {
 		return err
 	}
 	if s.begin != nil {
-		if ok, err := v.Begin(*s.begin); err != nil || !ok {
-			return errors.Join(err, stopped(ok))
+		switch isWanted, err := v.Begin(*s.begin); {
+		case err != nil:
+			return err
+		case !isWanted:
+			return errStopped
 		}
 	}
 	return v.Part(e, s.isEnd)
 }
 
-func stopped(ok bool) error {
-	if ok {
-		return nil
-	}
-	return errStopped
-}
-
 // readEvent reads the next event. It returns io.EOF only between two events.
 func (r *Reader) readEvent() (event, error) {
-	head := make([]byte, headerSize)
-	n, err := io.ReadFull(r.in, head)
+	var head [headerSize]byte
+	n, err := io.ReadFull(r.in, head[:])
 	switch {
 	case n == 0 && errors.Is(err, io.EOF):
 		return nil, io.EOF
@@ -195,12 +192,8 @@ func (r *Reader) readEvent() (event, error) {
 	case int64(len(out)) != size-headerSize:
 		return nil, errors.New("the binary log ends within an event")
 	}
-	return append(head, out...), nil
+	return slices.Concat(head[:], out), nil
 }
-
-// Format returns the bytes with which a file of the same server begins, before its Previous_gtids event. It is valid
-// after the first event was read.
-func (r *Reader) Format() Format { return Format{r.scan.format} }
 
 // A Format is the format description of a log.
 type Format struct{ format format }
@@ -217,4 +210,10 @@ func (f Format) IsKnown() bool { return f.format.event != nil }
 func (f Format) Version() string { return f.format.version() }
 
 // Write appends a part of a transaction to a file.
-func (w *Writer) Write(part []byte) (int, error) { return len(part), w.write(part) }
+func (w *Writer) Write(part []byte) (int, error) { return len(part), w.writePart(part) }
+
+func (w *Writer) writePart(part []byte) error {
+	n, err := w.out.Write(part)
+	w.Bytes += int64(n)
+	return err
+}

@@ -53,7 +53,7 @@ func ParseSet(text string) (Set, error) {
 			continue
 		}
 		fields := strings.Split(part, ":")
-		if !uuidPattern.MatchString(fields[0]) || len(fields) < 2 {
+		if !uuidPattern.MatchString(fields[0]) || len(fields) < 2 || tagPattern.MatchString(fields[len(fields)-1]) {
 			return nil, fmt.Errorf("%.100q is not a GTID set", part)
 		}
 		source := fields[0]
@@ -66,7 +66,7 @@ func ParseSet(text string) (Set, error) {
 			if err != nil {
 				return nil, err
 			}
-			out.add(source, i)
+			out.addInterval(source, i)
 		}
 	}
 	return out, nil
@@ -127,46 +127,24 @@ func (s Set) Clone() Set {
 }
 
 // Add adds one GTID.
-func (s Set) Add(g GTID) { s.add(g.Source, Interval{g.Number, g.Number}) }
+func (s Set) Add(g GTID) { s.addInterval(g.Source, Interval{g.Number, g.Number}) }
 
 // AddAll adds all GTIDs of another set.
 func (s Set) AddAll(o Set) {
 	for source, all := range o {
 		for _, i := range all {
-			s.add(source, i)
+			s.addInterval(source, i)
 		}
 	}
-}
-
-func (s Set) add(source string, added Interval) {
-	all := s[source]
-	if n := len(all); n > 0 && all[n-1].Last+1 == added.First { // The common case: the next transaction.
-		all[n-1].Last = added.Last
-		return
-	}
-	out := make([]Interval, 0, len(all)+1)
-	for k, i := range all {
-		if i.Last+1 < added.First {
-			out = append(out, i)
-			continue
-		}
-		if added.Last+1 < i.First {
-			out = append(out, added)
-			s[source] = append(out, all[k:]...)
-			return
-		}
-		added = Interval{min(i.First, added.First), max(i.Last, added.Last)}
-	}
-	s[source] = append(out, added)
 }
 
 // Without returns the GTIDs of the set that are not in the other set.
 func (s Set) Without(o Set) Set {
 	out := Set{}
 	for source, all := range s {
-		rest := []Interval{}
+		rest := make([]Interval, 0, len(all))
 		for _, i := range all {
-			rest = append(rest, i.without(o[source])...)
+			rest = append(rest, i.withoutHoles(o[source])...)
 		}
 		if len(rest) > 0 {
 			out[source] = rest
@@ -175,7 +153,7 @@ func (s Set) Without(o Set) Set {
 	return out
 }
 
-func (i Interval) without(holes []Interval) (out []Interval) {
+func (i Interval) withoutHoles(holes []Interval) (out []Interval) {
 	for _, h := range holes {
 		if h.Last < i.First || h.First > i.Last {
 			continue
@@ -221,8 +199,30 @@ func (s Set) Count() (n int64) {
 	return n
 }
 
-// encode returns the set in the format of Previous_gtids events and of COM_BINLOG_DUMP_GTID.
-func (s Set) encode() ([]byte, error) {
+func (s Set) addInterval(source string, added Interval) {
+	all := s[source]
+	if n := len(all); n > 0 && all[n-1].Last+1 == added.First { // The common case: the next transaction.
+		all[n-1].Last = added.Last
+		return
+	}
+	out := make([]Interval, 0, len(all)+1)
+	for k, i := range all {
+		if i.Last+1 < added.First {
+			out = append(out, i)
+			continue
+		}
+		if added.Last+1 < i.First {
+			out = append(out, added)
+			s[source] = append(out, all[k:]...)
+			return
+		}
+		added = Interval{min(i.First, added.First), max(i.Last, added.Last)}
+	}
+	s[source] = append(out, added)
+}
+
+// encodeSet returns the set in the format of Previous_gtids events and of COM_BINLOG_DUMP_GTID.
+func (s Set) encodeSet() ([]byte, error) {
 	encoded, err := mysql.ParseMysqlGTIDSet(s.String())
 	if err != nil {
 		return nil, fmt.Errorf("cannot encode the GTID set %.200q: %w", s, err)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"time"
 
@@ -56,8 +57,9 @@ type Stream struct {
 	conn *client.Conn
 	scan scanner
 	id   uint32
-	// skew is the server's clock minus the clock of this process.
-	skew time.Duration
+	// login is the time at which the server has sent its own time. Together they give the server's time at any moment.
+	// Later steps of the clock of this process have no effect, because time.Since uses the monotonic clock.
+	login time.Time
 }
 
 // ErrUnsuitable is the error for a server whose settings do not allow a complete archive of its binary log.
@@ -84,51 +86,12 @@ func Connect(ctx context.Context, s Source) (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Stream{conn: c, id: s.ServerID}
+	out := &Stream{conn: c, id: s.ServerID, scan: scanner{isSent: true}}
 	if err := out.readState(); err != nil {
 		_ = c.Close() // Nothing was written.
 		return nil, err
 	}
 	return out, nil
-}
-
-func (s *Stream) readState() error {
-	_ = s.conn.SetDeadline(time.Now().Add(loginTime))
-	before := time.Now()
-	r, err := s.conn.Execute("SELECT @@server_uuid, @@gtid_executed, @@gtid_purged, @@gtid_mode, @@log_bin, " +
-		"@@binlog_expire_logs_seconds, @@server_id, CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS UNSIGNED)")
-	if err != nil {
-		return fmt.Errorf("cannot read the state of the binary log: %w", err)
-	}
-	defer r.Close()
-	text := make([]string, 7)
-	for k := range text {
-		if text[k], err = r.GetString(0, k); err != nil {
-			return fmt.Errorf("cannot read the state of the binary log: %w", err)
-		}
-	}
-	expire, err := r.GetInt(0, 5)
-	if err == nil {
-		s.State.Now, err = r.GetUint(0, 7)
-	}
-	if err != nil {
-		return fmt.Errorf("cannot read the state of the binary log: %w", err)
-	}
-	s.skew = time.UnixMicro(int64(s.State.Now)).Sub(before) //nolint:gosec // A time.
-	s.State.ServerUUID, s.State.ExpireAfter = text[0], time.Duration(expire)*time.Second
-	switch {
-	case text[3] != "ON":
-		return fmt.Errorf("%w: gtid_mode is %s, but must be ON", ErrUnsuitable, text[3])
-	case text[4] != "1":
-		return fmt.Errorf("%w: log_bin is OFF", ErrUnsuitable)
-	case text[6] == fmt.Sprint(s.id):
-		return fmt.Errorf("%w: its server_id is %s, which is the server_id of the archiver", ErrUnsuitable, text[6])
-	}
-	if s.State.Executed, err = ParseSet(text[1]); err != nil {
-		return err
-	}
-	s.State.Purged, err = ParseSet(text[2])
-	return err
 }
 
 // Start makes the server send all transactions that are not in a set.
@@ -144,7 +107,7 @@ func (s *Stream) Start(after Set) error {
 			return fmt.Errorf("cannot prepare the connection for the binary log: %w", err)
 		}
 	}
-	encoded, err := after.encode()
+	encoded, err := after.encodeSet()
 	if err != nil {
 		return err
 	}
@@ -170,12 +133,14 @@ type Part struct {
 	Raw []byte
 	// IsEnd is true for the last part of a transaction.
 	IsEnd bool
-	// At is the time of the receipt by the server's clock, in microseconds since 1970.
+	// At is a time by the server's clock, in microseconds since 1970. It is set for a heartbeat. The server has sent all
+	// transactions that it had at that time before this heartbeat. At is 0 if no such time is known.
 	At uint64
 }
 
 // Next waits for the next part. It returns an error if the connection is silent for longer than a few heartbeats.
 func (s *Stream) Next() (Part, error) {
+	begun := time.Now()
 	for {
 		_ = s.conn.SetDeadline(time.Now().Add(silence))
 		packet, err := s.conn.ReadPacket()
@@ -192,27 +157,11 @@ func (s *Stream) Next() (Part, error) {
 		default:
 			return Part{}, errors.New("the server has ended the binary log")
 		}
-		p, ok, err := s.part(packet[1:])
+		p, ok, err := s.parsePart(packet[1:], s.heartbeatTime(begun))
 		if err != nil || ok {
 			return p, err
 		}
 	}
-}
-
-func (s *Stream) part(e event) (p Part, ok bool, err error) {
-	at := uint64(time.Now().Add(s.skew).UnixMicro()) //nolint:gosec // A time.
-	if len(e) >= headerSize && (e.kind() == typeHeartbeat || e.kind() == typeHeartbeatV2) {
-		return Part{At: at}, true, nil
-	}
-	// The first event is an artificial rotation, which precedes the format description.
-	if len(e) >= headerSize && e.kind() == typeRotate && s.scan.rest == 0 {
-		return Part{}, false, nil
-	}
-	step, err := s.scan.next(e)
-	if err != nil || !step.isPart {
-		return Part{}, false, err
-	}
-	return Part{Begin: step.begin, Raw: e, IsEnd: step.isEnd, At: at}, true, nil
 }
 
 // Format returns the format of the parts that Next has returned last.
@@ -220,6 +169,69 @@ func (s *Stream) Format() Format { return Format{s.scan.format} }
 
 // Close closes the connection. A concurrent Next returns an error.
 func (s *Stream) Close() { _ = s.conn.Conn.Conn.Close() }
+
+func (s *Stream) readState() error {
+	_ = s.conn.SetDeadline(time.Now().Add(loginTime))
+	r, err := s.conn.Execute("SELECT @@server_uuid, @@gtid_executed, @@gtid_purged, @@gtid_mode, @@log_bin, " +
+		"@@binlog_expire_logs_seconds, @@server_id, CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS UNSIGNED)")
+	if err != nil {
+		return fmt.Errorf("cannot read the state of the binary log: %w", err)
+	}
+	defer r.Close()
+	s.login = time.Now() // The server has read its clock before, so the time is not too late.
+	text := make([]string, 7)
+	for k := range text {
+		if text[k], err = r.GetString(0, k); err != nil {
+			return fmt.Errorf("cannot read the state of the binary log: %w", err)
+		}
+	}
+	expire, err := r.GetInt(0, 5)
+	if err == nil {
+		s.State.Now, err = r.GetUint(0, 7)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot read the state of the binary log: %w", err)
+	}
+	s.State.ServerUUID, s.State.ExpireAfter = text[0], time.Duration(expire)*time.Second
+	switch {
+	case text[3] != "ON":
+		return fmt.Errorf("%w: gtid_mode is %s, but must be ON", ErrUnsuitable, text[3])
+	case text[4] != "1":
+		return fmt.Errorf("%w: log_bin is OFF", ErrUnsuitable)
+	case text[6] == strconv.FormatUint(uint64(s.id), 10):
+		return fmt.Errorf("%w: its server_id is %s, which is the server_id of the archiver", ErrUnsuitable, text[6])
+	}
+	if s.State.Executed, err = ParseSet(text[1]); err != nil {
+		return err
+	}
+	s.State.Purged, err = ParseSet(text[2])
+	return err
+}
+
+// heartbeatTime returns the time of a heartbeat that was received now by a caller that waits since some time. A
+// heartbeat has no time of its own. If the caller did not wait for it, the heartbeat was sent before, and transactions
+// may follow it that are older than the present. If the caller did wait, the connection was empty when it began.
+func (s *Stream) heartbeatTime(begun time.Time) uint64 {
+	if time.Since(begun) < heartbeat/4 {
+		return 0
+	}
+	return s.State.Now + uint64(max(begun.Sub(s.login), 0)/time.Microsecond)
+}
+
+func (s *Stream) parsePart(e event, heard uint64) (p Part, ok bool, err error) {
+	if len(e) >= headerSize && (e.eventType() == typeHeartbeat || e.eventType() == typeHeartbeatV2) {
+		return Part{At: heard}, true, nil
+	}
+	// The first event is an artificial rotation, which precedes the format description.
+	if len(e) >= headerSize && e.eventType() == typeRotate && s.scan.rest == 0 {
+		return Part{}, false, nil
+	}
+	step, err := s.scan.nextStep(e)
+	if err != nil || !step.isPart {
+		return Part{}, false, err
+	}
+	return Part{Begin: step.begin, Raw: e, IsEnd: step.isEnd}, true, nil
+}
 
 // IsPurged reports whether an error says that the server has deleted transactions that were requested
 // (ER_SOURCE_FATAL_ERROR_READING_BINLOG).

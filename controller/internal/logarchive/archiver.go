@@ -1,6 +1,7 @@
 package logarchive
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -8,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,12 +27,12 @@ const (
 	segmentBytes = 4 << 20
 	// headTime is the interval at which the head of a timeline is written.
 	headTime = time.Minute
-	// heartbeatDelay is the time before a heartbeat in which transactions may exist that the server has not sent yet.
-	// The server sends a heartbeat if it had nothing to send for two seconds.
+	// heartbeatDelay is the maximum time from the commit time of a transaction until the server can send it. The server
+	// sends a transaction after it has written it to its disk, and a heartbeat may precede it.
 	heartbeatDelay = 2 * time.Second
 	// pruneMargin is the time for which segments are kept longer, because the clock of the server may differ.
 	pruneMargin = time.Hour
-	// drainTime is the maximum time in which the last segment is sent when the archiver is stopped.
+	// drainTime is the maximum time in which the last segments are sent when the archiver is stopped.
 	drainTime = 20 * time.Second
 )
 
@@ -77,7 +79,7 @@ var errRival = errors.New("another archiver has written the next segment")
 // Run archives until the context ends or an error occurs. The caller retries. Everything that a new run needs is in
 // the store. If the context ends, Run first stores all transactions that it has received.
 func (a *Archiver) Run(ctx context.Context) error {
-	last, err := a.newest(ctx)
+	newest, last, damage, err := a.readNewest(ctx)
 	if err != nil {
 		return err
 	}
@@ -86,12 +88,12 @@ func (a *Archiver) Run(ctx context.Context) error {
 		return err
 	}
 	defer func() { stream.Close() }()
-	s := &session{Archiver: a, state: state, last: last, nextHead: a.Now()}
-	if gap := gapOf(last, state); gap != "" {
-		s.begin(gap)
+	s := &session{Archiver: a, state: state, newest: newest, last: last, nextHead: a.Now()}
+	if gap := cmp.Or(damage, gapOf(last, state)); gap != "" {
+		s.beginTimeline(gap)
 	} else {
 		// The server sends the last archived transaction again, so that a log that was reset can be recognized.
-		stream, err = s.resume(ctx, stream)
+		stream, err = s.resumeTimeline(ctx, stream)
 	}
 	if err == nil && s.last == nil {
 		err = stream.Start(s.until)
@@ -100,21 +102,26 @@ func (a *Archiver) Run(ctx context.Context) error {
 		return err
 	}
 	a.Report(s.progress())
-	return s.follow(ctx, stream)
+	return s.followStream(ctx, stream)
 }
 
-// newest returns the last segment of the newest timeline, or nil.
-func (a *Archiver) newest(ctx context.Context) (*Last, error) {
+// readNewest returns the newest timeline and its last segment, which are empty if there is none. If the last segment is
+// damaged or missing, the timeline cannot be continued, and readNewest returns the reason.
+func (a *Archiver) readNewest(ctx context.Context) (newest Timeline, last *Last, damage string, err error) {
 	all, err := a.Timelines(ctx)
 	if err != nil {
-		return nil, err
+		return Timeline{}, nil, "", err
 	}
-	for i := len(all) - 1; i >= 0; i-- {
-		if last, err := a.Last(ctx, all[i]); last != nil || err != nil {
-			return last, err
+	for _, t := range slices.Backward(all) {
+		last, err = a.Last(ctx, t)
+		if errors.Is(err, ErrDamaged) || store.Is(err, store.NotFound) {
+			return all[len(all)-1], nil, "the end of the archive is damaged: " + err.Error(), nil
+		}
+		if last != nil || err != nil {
+			return all[len(all)-1], last, "", err
 		}
 	}
-	return nil, nil //nolint:nilnil // There is no archive yet.
+	return newest, nil, "", nil
 }
 
 // gapOf returns why the archive cannot be continued with the log of a server, or "".
@@ -143,6 +150,8 @@ type session struct {
 	*Archiver
 
 	state binlog.State
+	// newest is the newest timeline in the store, if there is one.
+	newest Timeline
 	// last is the last segment, or nil in a new timeline. line is the timeline.
 	last *Last
 	line Timeline
@@ -161,18 +170,18 @@ type session struct {
 	pruned bool
 }
 
-// begin begins a new timeline.
-func (s *session) begin(gap string) {
-	s.gap, s.last = gap, nil
-	s.line = newTimeline(s.Log, s.Now(), randomText())
+// beginTimeline begins a new timeline.
+func (s *session) beginTimeline(gap string) {
+	s.gap, s.last, s.known = gap, nil, 0
+	s.line = newTimeline(s.Log, s.newest, s.Now(), randomText())
 	s.start, s.until = s.state.Executed, s.state.Executed.Clone()
 }
 
 func randomText() string { return strings.ToLower(rand.Text()[:10]) }
 
-// resume continues the timeline of the last segment. If the server's last archived transaction differs from the
-// archive, resume begins a new timeline on a new connection.
-func (s *session) resume(ctx context.Context, stream Stream) (Stream, error) {
+// resumeTimeline continues the timeline of the last segment. If the server's last archived transaction differs from the
+// archive, it begins a new timeline on a new connection.
+func (s *session) resumeTimeline(ctx context.Context, stream Stream) (Stream, error) {
 	until, err1 := binlog.ParseSet(s.last.Until)
 	start, err2 := binlog.ParseSet(s.last.Start)
 	g, err3 := binlog.ParseGTID(s.last.LastGTID)
@@ -180,12 +189,12 @@ func (s *session) resume(ctx context.Context, stream Stream) (Stream, error) {
 		return stream, err
 	}
 	s.line, s.start, s.until, s.known = s.last.Timeline, start, until, s.last.Time
-	gap := ""
+	var gap string
 	if s.state.Purged.Has(g) {
 		gap = fmt.Sprintf("the server has deleted the last archived transaction %s, so it cannot be compared", g)
 	} else if err := stream.Start(until.Without(g.Set())); err != nil {
 		return stream, err
-	} else if gap, err = s.compare(stream, g); err != nil {
+	} else if gap, err = s.compareLast(ctx, stream, g); err != nil {
 		return stream, err
 	}
 	if gap == "" {
@@ -197,18 +206,18 @@ func (s *session) resume(ctx context.Context, stream Stream) (Stream, error) {
 		return stream, err
 	}
 	s.state = state
-	s.begin(gap)
+	s.beginTimeline(gap)
 	return fresh, nil
 }
 
-// compare reads the first transaction of a stream. It returns a reason for a gap if it is not the last archived one.
-func (s *session) compare(stream Stream, want binlog.GTID) (gap string, err error) {
+// compareLast reads the first transaction of a stream. It returns a reason for a gap if it is not the last archived one.
+func (s *session) compareLast(ctx context.Context, stream Stream, want binlog.GTID) (gap string, err error) {
 	digest := sha256.New()
 	for {
 		p, err := stream.Next()
 		switch {
-		case err != nil:
-			return "", err
+		case err != nil || ctx.Err() != nil:
+			return "", errors.Join(err, ctx.Err())
 		case len(p.Raw) == 0: // A heartbeat.
 			continue
 		case p.Begin != nil && p.Begin.GTID != want:
@@ -234,8 +243,8 @@ type received struct {
 	err error
 }
 
-// follow stores all parts of a stream until the context ends or an error occurs.
-func (s *session) follow(ctx context.Context, stream Stream) error {
+// followStream stores all parts of a stream until the context ends or an error occurs.
+func (s *session) followStream(ctx context.Context, stream Stream) error {
 	parts, done := make(chan received), make(chan struct{})
 	defer close(done)
 	go func() {
@@ -254,57 +263,69 @@ func (s *session) follow(ctx context.Context, stream Stream) error {
 	defer stream.Close()
 	tick := time.NewTicker(segmentTime / 4)
 	defer tick.Stop()
+	running := ctx
+	ctx, cancel := extendContext(running)
+	defer cancel()
 	for inTransaction := false; ; {
 		var err error
-		ending := ctx.Done()
+		ending := running.Done()
 		if inTransaction {
 			ending = nil // The rest of the transaction follows, or the connection breaks.
 		}
 		select {
 		case <-ending:
-			return s.drain(ctx)
+			return s.storeRest(ctx)
 		case p := <-parts:
 			if err = p.err; err == nil && len(p.Raw) > 0 {
 				inTransaction = !p.IsEnd
-				err = s.store(ctx, stream, p.Part)
+				err = s.storePart(ctx, stream, p.Part)
 			} else if err == nil && s.current == nil {
-				s.hear(p.At)
+				s.noteHeartbeat(p.At)
 			}
 		case <-tick.C:
 			if !inTransaction && s.current != nil && s.Now().Sub(s.begun) >= segmentTime {
-				err = s.publish(ctx)
+				err = s.publishSegment(ctx)
 			}
 		}
 		if err == nil && !inTransaction && s.current == nil {
 			err = s.writeHead(ctx)
 		}
 		if err != nil {
-			return s.fail(ctx, err, inTransaction)
+			return s.storeBeforeError(ctx, err, inTransaction)
 		}
 	}
 }
 
-// fail stores the complete transactions that were received before an error of the connection.
-func (s *session) fail(ctx context.Context, err error, inTransaction bool) error {
+// extendContext returns a context that ends some time after another one, so that requests to the store that have begun
+// can end.
+func extendContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	extended, cancel := context.WithCancel(context.WithoutCancel(ctx)) //nolint:gosec // The caller calls it.
+	unregister := context.AfterFunc(ctx, func() { time.AfterFunc(drainTime, cancel) })
+	return extended, func() {
+		unregister()
+		cancel()
+	}
+}
+
+// storeBeforeError stores the complete transactions that were received before an error of the connection.
+func (s *session) storeBeforeError(ctx context.Context, err error, inTransaction bool) error {
 	if s.current == nil {
 		return err
 	}
 	if inTransaction {
-		s.current.upload.abort(context.WithoutCancel(ctx))
+		s.current.upload.deleteParts(context.WithoutCancel(ctx))
 		return err
 	}
-	if perr := s.publish(ctx); perr != nil {
+	if perr := s.publishSegment(ctx); perr != nil {
 		return errors.Join(err, perr)
 	}
 	return err
 }
 
-// drain stores what was received when the archiver is stopped.
-func (s *session) drain(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
-	defer cancel()
+// storeRest stores what was received when the archiver is stopped.
+func (s *session) storeRest(ctx context.Context) error {
 	if s.current != nil {
-		if err := s.publish(ctx); err != nil {
+		if err := s.publishSegment(ctx); err != nil {
 			return err
 		}
 	}
@@ -312,40 +333,41 @@ func (s *session) drain(ctx context.Context) error {
 	return s.writeHead(ctx)
 }
 
-// hear notes a heartbeat: the server had nothing to send for some time.
-func (s *session) hear(at uint64) {
-	if at -= uint64(heartbeatDelay.Microseconds()); at > s.known {
-		s.known = at
+// noteHeartbeat notes a heartbeat, which the server sends if it had nothing to send for some time.
+func (s *session) noteHeartbeat(received uint64) {
+	delay := uint64(heartbeatDelay / time.Microsecond)
+	if until := received - min(delay, received); until > s.known {
+		s.known = until
 		s.Report(s.progress())
 	}
 }
 
-// store appends a part of a transaction to the current segment, and publishes the segment if it is large.
-func (s *session) store(ctx context.Context, stream Stream, p binlog.Part) error {
+// storePart appends a part of a transaction to the current segment, and publishes the segment if it is large.
+func (s *session) storePart(ctx context.Context, stream Stream, p binlog.Part) error {
 	isLarge := p.Begin != nil && p.Begin.Length > segmentBytes
 	if isLarge && s.current != nil {
-		if err := s.publish(ctx); err != nil {
+		if err := s.publishSegment(ctx); err != nil {
 			return err
 		}
 	}
 	if s.current == nil {
-		if err := s.open(ctx, stream.Format()); err != nil {
+		if err := s.openSegment(ctx, stream.Format()); err != nil {
 			return err
 		}
 	}
-	if err := s.current.add(p); err != nil {
-		s.current.upload.abort(context.WithoutCancel(ctx))
+	if err := s.current.addPart(p); err != nil {
+		s.current.upload.deleteParts(context.WithoutCancel(ctx))
 		s.current = nil
 		return err
 	}
 	if p.IsEnd && s.current.file.Bytes > segmentBytes {
-		return s.publish(ctx)
+		return s.publishSegment(ctx)
 	}
 	return nil
 }
 
-// open begins the next segment.
-func (s *session) open(ctx context.Context, f binlog.Format) error {
+// openSegment begins the next segment.
+func (s *session) openSegment(ctx context.Context, f binlog.Format) error {
 	m := Manifest{Number: 1, ServerUUID: s.state.ServerUUID, Start: s.start.String()}
 	if l := s.last; l != nil {
 		m.Number, m.Previous = l.Number+1, l.Digest
@@ -366,17 +388,20 @@ func (s *session) open(ctx context.Context, f binlog.Format) error {
 	return nil
 }
 
-// publish stores the current segment and then its manifest. The transactions are durable when it returns.
-func (s *session) publish(ctx context.Context) error {
+// publishSegment stores the current segment and then its manifest. The transactions are durable when it returns.
+func (s *session) publishSegment(ctx context.Context) error {
 	c := s.current
 	s.current = nil
-	if err := c.finish(ctx); err != nil {
-		c.upload.abort(context.WithoutCancel(ctx))
+	if err := c.finishSegment(ctx); err != nil {
+		c.upload.deleteParts(context.WithoutCancel(ctx))
 		return err
 	}
 	until := s.until.Clone()
 	until.AddAll(c.set)
 	c.manifest.Until = until.String()
+	if err := c.manifest.checkFields(c.manifest.Number); err != nil { // A reader would refuse it.
+		return err
+	}
 	key := s.line.ManifestKey(c.manifest.Number)
 	raw, err := s.Key.Seal(key, &c.manifest)
 	if err != nil {
@@ -385,7 +410,8 @@ func (s *session) publish(ctx context.Context) error {
 	if err := s.putOnce(ctx, key, raw); err != nil {
 		return err
 	}
-	s.last = &Last{Timeline: s.line, Manifest: &c.manifest, Digest: Digest(raw), Time: c.manifest.MaxTime}
+	m := c.manifest // A pointer into the segment would keep its buffers in memory.
+	s.last = &Last{Timeline: s.line, Manifest: &m, Digest: Digest(raw), Time: c.manifest.MaxTime}
 	s.until, s.known = until, max(s.known, c.manifest.MaxTime)
 	s.Report(s.progress())
 	return nil

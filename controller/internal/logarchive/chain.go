@@ -2,12 +2,16 @@ package logarchive
 
 import (
 	"context"
+	"errors"
 	"path"
 	"slices"
 
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/binlog"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
 )
+
+// ErrDamaged is the error for a manifest that was changed after it was written.
+var ErrDamaged = errors.New("the archived binary log is damaged")
 
 // A Reader reads the timelines of one instance.
 type Reader struct {
@@ -47,8 +51,8 @@ type Last struct {
 	Time uint64
 }
 
-// Last returns the last segment of a timeline, or nil if the timeline has no segment. It begins with the segment that the head mentions, and follows the
-// numbers from there.
+// Last returns the last segment of a timeline, or nil if the timeline has no segment. It begins with the segment that
+// the head mentions, and follows the numbers from there.
 func (r Reader) Last(ctx context.Context, t Timeline) (*Last, error) {
 	h, err := r.head(ctx, t)
 	if err != nil {
@@ -56,7 +60,7 @@ func (r Reader) Last(ctx context.Context, t Timeline) (*Last, error) {
 	}
 	number := max(h.Number, 1)
 	for {
-		exists, err := r.has(ctx, t, number+1)
+		exists, err := r.hasSegment(ctx, t, number+1)
 		if err != nil {
 			return nil, err
 		}
@@ -67,33 +71,16 @@ func (r Reader) Last(ctx context.Context, t Timeline) (*Last, error) {
 	}
 	out, err := r.Segment(ctx, t, number)
 	if store.Is(err, store.NotFound) && h.Number == 0 {
-		return nil, nil //nolint:nilnil // An archiver has begun the timeline and was stopped.
+		if number, err = r.lastNumber(ctx, t); err != nil || number == 0 {
+			return nil, err // An archiver has begun the timeline and was stopped.
+		}
+		out, err = r.Segment(ctx, t, number)
 	}
 	if err != nil {
 		return nil, err
 	}
 	out.Time = max(h.Until, out.MaxTime)
 	return out, nil
-}
-
-func (r Reader) has(ctx context.Context, t Timeline, number int64) (bool, error) {
-	_, err := r.Bucket.Stat(ctx, t.ManifestKey(number))
-	if store.Is(err, store.NotFound) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-// head returns the head of a timeline. It is empty if it was not written yet.
-func (r Reader) head(ctx context.Context, t Timeline) (h Head, err error) {
-	raw, err := r.Bucket.ReadSmall(ctx, t.headKey(), store.MaxSealed)
-	switch {
-	case store.Is(err, store.NotFound):
-		return Head{}, nil
-	case err != nil:
-		return Head{}, err
-	}
-	return h, r.Key.Open(t.headKey(), raw, &h)
 }
 
 // Segment reads and verifies the manifest of a segment.
@@ -109,12 +96,21 @@ func (r Reader) Segment(ctx context.Context, t Timeline, number int64) (*Last, e
 	return &Last{Timeline: t, Manifest: m, Digest: Digest(raw), Time: m.MaxTime}, nil
 }
 
-// Find returns the segment of a timeline that contains a transaction. The last segment must contain it or follow it.
+// Find returns the segment of a timeline that contains a transaction, which must not be in a segment that was pruned.
+// The last segment must contain the transaction or follow it.
 func (r Reader) Find(ctx context.Context, last *Last, g binlog.GTID) (*Manifest, error) {
+	h, err := r.head(ctx, last.Timeline)
+	if err != nil {
+		return nil, err
+	}
 	found := last.Manifest
-	for low, high := int64(1), last.Number; low < high; {
+	for low, high := max(h.First, 1), last.Number; low < high; {
 		middle := (low + high) / 2
 		m, err := r.Segment(ctx, last.Timeline, middle)
+		if store.Is(err, store.NotFound) { // It was pruned after the head was read.
+			low = middle + 1
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -129,4 +125,41 @@ func (r Reader) Find(ctx context.Context, last *Last, g binlog.GTID) (*Manifest,
 		}
 	}
 	return found, nil
+}
+
+// head returns the head of a timeline. It is empty if it was not written yet or is damaged. It is only a hint, so a
+// damaged head must not prevent a recovery. The archiver writes it again.
+func (r Reader) head(ctx context.Context, t Timeline) (Head, error) {
+	var h Head
+	raw, err := r.Bucket.ReadSmall(ctx, t.headKey(), store.MaxSealed)
+	switch {
+	case store.Is(err, store.NotFound):
+		return Head{}, nil
+	case err != nil:
+		return Head{}, err
+	}
+	if err := r.Key.Open(t.headKey(), raw, &h); err != nil || h.Number < 0 || h.First < 0 {
+		return Head{}, nil //nolint:nilerr // See above.
+	}
+	return h, nil
+}
+
+// lastNumber returns the number of the last manifest of a timeline, or 0 if there is none. It lists all objects, and is
+// needed only if the head is missing and the first segments were pruned.
+func (r Reader) lastNumber(ctx context.Context, t Timeline) (last int64, err error) {
+	_, _, err = r.Bucket.Find(ctx, t.Prefix, 0, func(key string) bool {
+		if n, ok := numberOf(key); ok {
+			last = max(last, n)
+		}
+		return false
+	})
+	return last, err
+}
+
+func (r Reader) hasSegment(ctx context.Context, t Timeline, number int64) (bool, error) {
+	_, err := r.Bucket.Stat(ctx, t.ManifestKey(number))
+	if store.Is(err, store.NotFound) {
+		return false, nil
+	}
+	return err == nil, err
 }

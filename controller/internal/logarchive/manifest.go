@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -58,7 +59,7 @@ type Manifest struct {
 	// LastDigest is the SHA-256 checksum of the last transaction. The archiver compares it with the server's log.
 	LastDigest string `json:"lastDigest"`
 	// LastGTID is the GTID of the last transaction.
-	LastGTID string `json:"lastGTID"`
+	LastGTID string `json:"lastGTID"` //nolint:tagliatelle // GTID is an initialism.
 }
 
 // A Head is what an archiver knew last. It is only a hint for the number of the last segment, because it is written
@@ -77,28 +78,6 @@ var (
 	timelineName   = regexp.MustCompile(`^\d{14}-[a-z0-9]{10}$`)
 )
 
-// check returns an error if the fields of a manifest contradict each other.
-func (m *Manifest) check(number int64) error {
-	set, err1 := binlog.ParseSet(m.GTIDs)
-	until, err2 := binlog.ParseSet(m.Until)
-	_, err3 := binlog.ParseSet(m.Start)
-	last, err4 := binlog.ParseGTID(m.LastGTID)
-	switch {
-	case m.Number != number:
-		return fmt.Errorf("it has number %d", m.Number)
-	case (m.Previous == "") != (number == 1) || m.Previous != "" && !sumPattern.MatchString(m.Previous):
-		return errors.New("it does not identify the previous segment")
-	case !segmentPattern.MatchString(m.Segment) || !sumPattern.MatchString(m.SHA256) ||
-		!strings.HasPrefix(m.Segment, numberText(number)):
-		return errors.New("it does not identify its segment")
-	case errors.Join(err1, err2, err3, err4) != nil:
-		return errors.Join(err1, err2, err3, err4)
-	case set.IsEmpty() || !until.Contains(set) || !set.Has(last):
-		return errors.New("its GTIDs contradict each other")
-	}
-	return nil
-}
-
 // Digest returns the SHA-256 checksum of a manifest as it is in the store.
 func Digest(raw []byte) string {
 	sum := sha256.Sum256(raw)
@@ -113,7 +92,12 @@ const timelineTime = "20060102150405"
 // A Timeline is the prefix of a timeline in the bucket.
 type Timeline struct{ Prefix string }
 
-func newTimeline(log string, now time.Time, random string) Timeline {
+// newTimeline returns a timeline that begins now. Its name follows the name of the newest timeline even if the clock
+// does not, because the order of the names is the order of the timelines.
+func newTimeline(log string, newest Timeline, now time.Time, random string) Timeline {
+	if last, err := newest.Begun(); err == nil && !now.After(last.Add(time.Second)) {
+		now = last.Add(time.Second)
+	}
 	return Timeline{path.Join(log, now.UTC().Format(timelineTime)+"-"+random)}
 }
 
@@ -136,14 +120,21 @@ func (t Timeline) SegmentKey(m *Manifest) string { return path.Join(t.Prefix, m.
 
 func (t Timeline) headKey() string { return path.Join(t.Prefix, headName) }
 
+// numberOf returns the number of the manifest with this key, or false for other objects.
+func numberOf(key string) (int64, bool) {
+	text, ok := strings.CutSuffix(path.Base(key), manifestSuffix)
+	n, err := strconv.ParseInt(text, 10, 64)
+	return n, ok && err == nil && n > 0 && text == numberText(n)
+}
+
 // A signed manifest is read and verified with the signing key of the store.
 func openManifest(k store.SealKey, t Timeline, number int64, raw []byte) (*Manifest, error) {
 	m := &Manifest{}
 	if err := k.Open(t.ManifestKey(number), raw, m); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	if err := m.check(number); err != nil {
-		return nil, fmt.Errorf("the manifest of segment %d is wrong: %w", number, err)
+	if err := m.checkFields(number); err != nil {
+		return nil, fmt.Errorf("%w: the manifest of segment %d is wrong: %w", ErrDamaged, number, err)
 	}
 	return m, nil
 }
@@ -154,7 +145,7 @@ func ParseTrusted(raw []byte, number int64) (*Manifest, error) {
 	if err := store.ParseTrusted(raw, m); err != nil {
 		return nil, err
 	}
-	return m, m.check(number)
+	return m, m.checkFields(number)
 }
 
 // BeforeSegment returns the transactions before the segment.
@@ -166,3 +157,25 @@ func (m *Manifest) BeforeSegment() (binlog.Set, error) {
 
 // IsEncrypted reports whether the segment is encrypted with age.
 func (m *Manifest) IsEncrypted() bool { return strings.HasSuffix(m.Segment, encryptedSuffix) }
+
+// checkFields returns an error if the fields of a manifest contradict each other.
+func (m *Manifest) checkFields(number int64) error {
+	set, err1 := binlog.ParseSet(m.GTIDs)
+	until, err2 := binlog.ParseSet(m.Until)
+	_, err3 := binlog.ParseSet(m.Start)
+	last, err4 := binlog.ParseGTID(m.LastGTID)
+	switch {
+	case m.Number != number:
+		return fmt.Errorf("it has number %d", m.Number)
+	case (m.Previous == "") != (number == 1) || m.Previous != "" && !sumPattern.MatchString(m.Previous):
+		return errors.New("it does not identify the previous segment")
+	case !segmentPattern.MatchString(m.Segment) || !sumPattern.MatchString(m.SHA256) ||
+		!strings.HasPrefix(m.Segment, numberText(number)):
+		return errors.New("it does not identify its segment")
+	case errors.Join(err1, err2, err3, err4) != nil:
+		return errors.Join(err1, err2, err3, err4)
+	case set.IsEmpty() || !until.Contains(set) || !set.Has(last):
+		return errors.New("its GTIDs contradict each other")
+	}
+	return nil
+}

@@ -32,12 +32,13 @@ type bucket interface {
 	PutPart(ctx context.Context, key, id string, number int, body io.Reader, size int64, md5 string) (store.Part, error)
 	CompleteUpload(ctx context.Context, key, id string, parts []store.Part) error
 	AbortUpload(ctx context.Context, key, id string) error
+	Find(ctx context.Context, folder string, limit int, isWanted func(key string) bool) ([]store.Object, bool, error)
 	Folders(ctx context.Context, folder string, limit int) ([]string, error)
 	Delete(ctx context.Context, key string) error
 	Stat(ctx context.Context, key string) (store.Object, error)
 }
 
-// An upload writes one object. Small objects stay in memory until close.
+// An upload writes one object. Small objects stay in memory until createObject.
 type upload struct {
 	ctx    context.Context //nolint:containedctx // An upload is one request.
 	bucket bucket
@@ -79,8 +80,8 @@ func (u *upload) sendPart(raw []byte) (err error) {
 	return err
 }
 
-// close creates the object.
-func (u *upload) close(ctx context.Context) error {
+// createObject creates the object.
+func (u *upload) createObject(ctx context.Context) error {
 	if u.id == "" {
 		return u.bucket.Put(ctx, u.key, u.buffer.Bytes())
 	}
@@ -94,8 +95,8 @@ func (u *upload) close(ctx context.Context) error {
 	return err
 }
 
-// abort deletes the parts that were sent.
-func (u *upload) abort(ctx context.Context) {
+// deleteParts deletes the parts that were sent.
+func (u *upload) deleteParts(ctx context.Context) {
 	if u.id != "" {
 		_ = u.bucket.AbortUpload(ctx, u.key, u.id) // The store's own rules delete the parts later.
 	}
@@ -136,8 +137,8 @@ type nopCloser struct{ io.Writer }
 // Close does nothing.
 func (nopCloser) Close() error { return nil }
 
-// add appends a part of a transaction.
-func (s *segment) add(p binlog.Part) error {
+// addPart appends a part of a transaction.
+func (s *segment) addPart(p binlog.Part) error {
 	if b := p.Begin; b != nil {
 		s.digest.Reset()
 		s.set.Add(b.GTID)
@@ -156,15 +157,15 @@ func (s *segment) add(p binlog.Part) error {
 	return err
 }
 
-// finish writes the end of the segment, and fills its manifest.
-func (s *segment) finish(ctx context.Context) error {
+// finishSegment writes the end of the segment, and fills its manifest.
+func (s *segment) finishSegment(ctx context.Context) error {
 	if err := s.packed.Close(); err != nil {
 		return err
 	}
 	if err := s.encrypted.Close(); err != nil {
 		return err
 	}
-	if err := s.upload.close(ctx); err != nil {
+	if err := s.upload.createObject(ctx); err != nil {
 		return err
 	}
 	m := &s.manifest

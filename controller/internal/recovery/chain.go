@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/binlog"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/exit"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/logarchive"
@@ -65,7 +66,7 @@ func (l Log) readChain(ctx context.Context, s Source, base binlog.Set) ([]logarc
 	return out, checkOrder(out)
 }
 
-// checkOrder returns an error unless the GTIDs of each segment continue those of the previous one.
+// checkOrder returns an error unless the GTIDs of each segment continue the GTIDs of the previous segment.
 func checkOrder(all []logarchive.Manifest) error {
 	for i := 1; i < len(all); i++ {
 		before, err1 := all[i].BeforeSegment()
@@ -77,10 +78,23 @@ func checkOrder(all []logarchive.Manifest) error {
 	return nil
 }
 
-func readAll(ctx context.Context, s Source, key string) ([]byte, error) {
+// openObject opens an object of the archive.
+func openObject(ctx context.Context, s Source, key string) (io.ReadCloser, error) {
 	r, err := s.Open(ctx, key)
-	if err != nil {
+	switch {
+	case store.Is(err, store.NotFound):
+		return nil, exit.With(agent.ExitMissing, "%s does not exist, but a later part of the archived log refers to it: "+
+			"restore it, or use a later backup", key)
+	case err != nil:
 		return nil, fmt.Errorf("cannot read %s: %w", key, err)
+	}
+	return r, nil
+}
+
+func readAll(ctx context.Context, s Source, key string) ([]byte, error) {
+	r, err := openObject(ctx, s, key)
+	if err != nil {
+		return nil, err
 	}
 	defer r.Close() //nolint:errcheck // Nothing was written.
 	raw, err := io.ReadAll(io.LimitReader(r, store.MaxSealed+1))

@@ -66,7 +66,13 @@ type instance struct {
 // newInstance starts a server with additional options.
 func newInstance(t *testing.T, options ...string) *instance {
 	t.Helper()
-	i := &instance{root: rootfs.Find(t), dir: folder(t)}
+	return newInstanceOf(t, rootfs.Find(t), options...)
+}
+
+// newInstanceOf starts a server of a root file system.
+func newInstanceOf(t *testing.T, root rootfs.Root, options ...string) *instance {
+	t.Helper()
+	i := &instance{root: root, dir: folder(t)}
 	out, err := program(i.root, "--no-defaults", "--datadir="+filepath.Join(i.dir, "d"),
 		"--initialize-insecure").CombinedOutput()
 	if err != nil {
@@ -289,8 +295,8 @@ func (i *instance) order(t *testing.T) []string {
 		must(t, err)
 		for found.Next() {
 			var name, kind, info string
-			var at, server, end int64
-			must(t, found.Scan(&name, &at, &kind, &server, &end, &info))
+			var position, server, end int64
+			must(t, found.Scan(&name, &position, &kind, &server, &end, &info))
 			if strings.HasPrefix(kind, "Gtid") {
 				out = append(out, strings.Trim(strings.TrimPrefix(info, "SET @@SESSION.GTID_NEXT= "), "'"))
 			}
@@ -398,7 +404,7 @@ func TestRealRecovery(t *testing.T) {
 			must(t, err)
 			r := a.recovery(t, i, copied, target, identity)
 			start := time.Now()
-			result, err := r.run(t.Context(), "")
+			result, err := r.runWith(t.Context(), "")
 			if err != nil {
 				t.Fatalf("%v\n%s", err, r.Output)
 			}
@@ -435,17 +441,17 @@ func TestRealRecovery(t *testing.T) {
 // checkTimes checks that rows include all that was acknowledged before a time, and nothing that was begun after it.
 func checkTimes(t *testing.T, writers []*writer, got []string, moment time.Time) {
 	t.Helper()
-	has := map[string]bool{}
+	isPresent := map[string]bool{}
 	for _, id := range got {
-		has[id] = true
+		isPresent[id] = true
 	}
 	for _, w := range writers {
 		for n := range w.acknowledged {
 			id := fmt.Sprintf("%s:%d", w.source, n+1)
 			switch {
-			case w.acknowledged[n].Before(moment) && !has[id]:
+			case w.acknowledged[n].Before(moment) && !isPresent[id]:
 				t.Errorf("transaction %s was acknowledged before the time, but is missing", id)
-			case w.begun[n].After(moment) && has[id]:
+			case w.begun[n].After(moment) && isPresent[id]:
 				t.Errorf("transaction %s was begun after the time", id)
 			}
 		}

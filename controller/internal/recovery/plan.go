@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/binlog"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/exit"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/logarchive"
 )
 
@@ -24,7 +26,7 @@ func ParseTarget(text string) (Target, error) {
 	case err == nil && t.Nanosecond()%1000 != 0:
 		return Target{}, fmt.Errorf("%q has more than six digits after the second", text)
 	case err == nil && t.UnixMicro() > 0:
-		return Target{Time: uint64(t.UnixMicro())}, nil //nolint:gosec // Positive.
+		return Target{Time: uint64(t.UnixMicro())}, nil
 	}
 	g, err := binlog.ParseGTID(text)
 	if err != nil {
@@ -42,48 +44,56 @@ func (t Target) String() string {
 	return t.GTID.String()
 }
 
+// chooseNeeded returns the segments up to the one that contains the first transaction after the target.
+func (t Target) chooseNeeded(all []logarchive.Manifest) []logarchive.Manifest {
+	wasFound := false
+	for i := range all {
+		set, err := binlog.ParseSet(all[i].GTIDs)
+		if t.Time > 0 && all[i].LastTime > t.Time || wasFound || err != nil {
+			return all[:i+1]
+		}
+		wasFound = t.Time == 0 && set.Has(t.GTID)
+	}
+	return all
+}
+
 // A cut decides which transactions are recovered. It sees them in the order of the log.
 type cut struct {
 	target Target
 	// base are the transactions of the backup. Included are those and the transactions to apply.
 	base, included binlog.Set
+	// logged are all transactions of the log up to the cut.
+	logged binlog.Set
 	// applied is the number of transactions to apply.
 	applied int64
-	// maxTime is the latest commit time so far.
-	maxTime uint64
 	// last and next are the last transaction that is recovered, and the first one that is not.
 	last, next *binlog.Begin
 	isOver     bool
 }
 
-func newCut(target Target, base binlog.Set) *cut {
-	return &cut{target: target, base: base, included: base.Clone()}
+// newCut returns a cut for a log that begins after some transactions.
+func newCut(target Target, base, before binlog.Set) *cut {
+	return &cut{target: target, base: base, included: base.Clone(), logged: before.Clone()}
 }
 
 // errStepped is the error for a time in a part of the log in which the clock of the server went backwards.
 var errStepped = errors.New("the clock of the server went backwards there, so the time is ambiguous: recover to a " +
 	"GTID instead of a time")
 
-// take decides about the next transaction, and reports whether it is recovered.
-func (c *cut) take(b binlog.Begin) (bool, error) {
-	isPast := c.target.Time > 0 && b.Time > c.target.Time
-	switch {
+// decideNext decides about the next transaction, and reports whether it is recovered.
+func (c *cut) decideNext(b binlog.Begin) (bool, error) {
+	switch isPast := c.target.Time > 0 && b.Time > c.target.Time; {
 	case c.isOver:
 		return false, nil
-	case c.target.Time > 0 && b.Time < c.maxTime && !c.base.Has(b.GTID):
-		return false, fmt.Errorf("transaction %s: %w", b.GTID, errStepped)
-	case isPast && c.base.Has(b.GTID):
-		return false, fmt.Errorf("the backup already contains transaction %s, which was committed after %s. An older "+
-			"backup is required", b.GTID, c.target)
-	case isPast:
-		c.isOver, c.next = true, &b
-		return false, nil
-	case c.isAfterGTID(b):
+	case (isPast || c.isAfterGTID(b)) && c.base.Has(b.GTID):
+		return false, exit.With(agent.ExitTarget, "the backup already contains transaction %s, which was committed after %s. "+
+			"An older backup is required", b.GTID, c.target)
+	case isPast || c.isAfterGTID(b):
 		c.isOver, c.next = true, &b
 		return false, nil
 	}
-	c.maxTime = max(c.maxTime, b.Time)
 	c.last = &b
+	c.logged.Add(b.GTID)
 	if !c.base.Has(b.GTID) {
 		c.applied++
 		c.included.Add(b.GTID)
@@ -96,16 +106,20 @@ func (c *cut) isAfterGTID(b binlog.Begin) bool {
 	return c.target.Time == 0 && c.last != nil && c.last.GTID == c.target.GTID && b.GTID != c.target.GTID
 }
 
-// check returns an error if the log ended before the target.
-func (c *cut) check(until uint64) error {
+// checkEnd returns an error if the log ended before the target.
+func (c *cut) checkEnd(until uint64) error {
 	switch {
 	case c.target.Time > 0 && !c.isOver && c.target.Time > until:
-		return fmt.Errorf("the archive ends at %s, before %s", Target{Time: until}, c.target)
+		return fmt.Errorf("the archive ends at %s, before %s: recover to an earlier time", Target{Time: until}, c.target)
 	case c.target.Time == 0 && !c.included.Has(c.target.GTID):
-		return fmt.Errorf("transaction %s is not in the archive", c.target)
+		return fmt.Errorf("transaction %s is not in the archive: recover to another transaction, or to a time", c.target)
 	case c.target.Time == 0 && (c.last == nil || c.last.GTID != c.target.GTID):
 		return fmt.Errorf("the backup already contains transaction %s and later ones. An older backup is required",
 			c.target)
+	}
+	if extra := c.base.Without(c.logged); !extra.IsEmpty() {
+		return fmt.Errorf("the backup contains the transactions %.200s, which are not in the archived log up to %s. An older "+
+			"backup is required", extra, c.target)
 	}
 	return nil
 }

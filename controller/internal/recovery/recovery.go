@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,6 +47,9 @@ type Result struct {
 	Last, Next *binlog.Begin
 	// Prepared is the number of prepared XA transactions, which a client must commit or roll back.
 	Prepared int
+	// DisabledEvents are the names of the scheduled events that were created or altered after the backup. The server has
+	// disabled them like a replica does, whether or not they were enabled. ALTER EVENT … ENABLE enables them.
+	DisabledEvents []string
 }
 
 // Run runs the recovery with the server of this image.
@@ -54,10 +58,10 @@ func (r *Recovery) Run(ctx context.Context) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	return r.run(ctx, program)
+	return r.runWith(ctx, program)
 }
 
-func (r *Recovery) run(ctx context.Context, program string) (Result, error) {
+func (r *Recovery) runWith(ctx context.Context, program string) (Result, error) {
 	if err := r.checkUnused(); err != nil {
 		return Result{}, err
 	}
@@ -74,9 +78,12 @@ func (r *Recovery) run(ctx context.Context, program string) (Result, error) {
 	}
 	out := Result{Last: c.last, Next: c.next, Transactions: c.applied, GTIDs: c.included.String()}
 	if c.applied > 0 {
-		out.Prepared, err = r.replay(ctx, program, c)
+		// If it fails, the index remains, so that no recovery begins with the changed data.
+		if err := r.replayRelay(ctx, program, c, &out); err != nil {
+			return Result{}, err
+		}
 	}
-	return out, errors.Join(err, r.removeRelay())
+	return out, r.removeRelay()
 }
 
 // checkUnused returns an error if an earlier recovery has begun to change the data.
@@ -92,20 +99,20 @@ func (r *Recovery) checkUnused() error {
 // readBase returns the transactions of the backup. A server that did not stop cleanly has its last transactions only
 // in its InnoDB log, so a server must read them.
 func (r *Recovery) readBase(ctx context.Context, program string) (binlog.Set, error) {
-	s, err := r.start(ctx, program)
+	s, err := r.startServer(ctx, program)
 	if err != nil {
 		return nil, fmt.Errorf("cannot start a server on the restored backup: %w", err)
 	}
 	defer s.Kill()
 	var mode, text string
 	if err := s.db.QueryRowContext(ctx, "SELECT @@gtid_mode, @@gtid_executed").Scan(&mode, &text); err != nil {
-		return nil, s.cause(err)
+		return nil, s.causeOf(err)
 	}
 	base, err := binlog.ParseSet(text)
 	if err != nil {
 		return nil, err
 	}
-	return base, s.stop(ctx)
+	return base, s.stopServer(ctx)
 }
 
 // writeRelay verifies the archived log and writes its transactions up to the target.
@@ -120,6 +127,11 @@ func (r *Recovery) writeRelay(ctx context.Context, base binlog.Set) (*cut, error
 	if err := checkBase(base, &all[0]); err != nil {
 		return nil, exit.With(agent.ExitTarget, "%w", err)
 	}
+	before, err := all[0].BeforeSegment()
+	if err != nil {
+		return nil, err
+	}
+	all = r.Target.chooseNeeded(all)
 	if err := r.checkSpace(all); err != nil {
 		return nil, err
 	}
@@ -129,12 +141,12 @@ func (r *Recovery) writeRelay(ctx context.Context, base binlog.Set) (*cut, error
 	}
 	m := agent.StartMeter(r.Output, agent.PhaseFetch, size)
 	defer m.Stop()
-	c := newCut(r.Target, base)
+	c := newCut(r.Target, base, before)
 	w := &relay{source: r.Source, line: r.Log.Timeline, cut: c, folder: r.Data, meter: m}
-	if err := w.write(ctx, all); err != nil {
+	if err := w.writeSegments(ctx, all); err != nil {
 		return nil, errors.Join(err, r.removeRelay())
 	}
-	if err := c.check(r.Log.Until); err != nil {
+	if err := c.checkEnd(r.Log.Until); err != nil {
 		return nil, errors.Join(exit.With(agent.ExitTarget, "%w", err), r.removeRelay())
 	}
 	return c, nil
@@ -156,13 +168,14 @@ func (r *Recovery) checkSpace(all []logarchive.Manifest) error {
 	}
 	free := int64(fs.Bavail) * fs.Bsize //nolint:gosec // A volume is smaller.
 	if need > free {
-		return exit.With(agent.ExitNoSpace, "the binary log up to the end of the archive needs %d MiB next to the data, but "+
-			"the volume has only %d MiB free", need>>20+1, free>>20)
+		return exit.With(agent.ExitNoSpace, "the binary log up to %s needs %d MiB next to the data, but the volume has only "+
+			"%d MiB free: use a later backup, or a larger volume", r.Target, need>>20+1, free>>20)
 	}
 	return nil
 }
 
-// removeRelay removes the relay log and the files of the replication.
+// removeRelay removes the relay log and the files of the replication. Their index is the last of these names, so an
+// interrupted recovery can still be recognized.
 func (r *Recovery) removeRelay() error {
 	names, err := filepath.Glob(filepath.Join(r.Data, relayName+"*"))
 	if err != nil {
@@ -181,48 +194,56 @@ const (
 	stuckTime = 30 * time.Minute
 )
 
-// replay applies the relay log. It returns the number of prepared XA transactions.
-func (r *Recovery) replay(ctx context.Context, program string, c *cut) (int, error) {
-	s, err := r.start(ctx, program)
+// replayRelay applies the relay log, and completes the result.
+func (r *Recovery) replayRelay(ctx context.Context, program string, c *cut, out *Result) error {
+	s, err := r.startServer(ctx, program)
 	if err != nil {
-		return 0, fmt.Errorf("cannot start a server to apply the binary log: %w", err)
+		return fmt.Errorf("cannot start a server to apply the binary log: %w", err)
 	}
 	defer s.Kill()
 	if err := s.enableGrants(ctx); err != nil {
-		return 0, err
+		return err
+	}
+	before, err := s.readDisabledEvents(ctx)
+	if err != nil {
+		return err
 	}
 	for _, statement := range []string{
 		"CHANGE REPLICATION SOURCE TO RELAY_LOG_FILE='" + relayName + ".000001', RELAY_LOG_POS=4, SOURCE_HOST='none'",
 		"START REPLICA SQL_THREAD",
 	} {
 		if _, err := s.db.ExecContext(ctx, statement); err != nil {
-			return 0, fmt.Errorf("this image's server cannot apply a binary log (MySQL 8.0.26 or later is required): %w",
-				s.cause(err))
+			return fmt.Errorf("this image's server cannot apply a binary log (MySQL 8.0.26 or later is required): %w",
+				s.causeOf(err))
 		}
 	}
 	m := agent.StartMeter(r.Output, agent.PhaseReplay, c.applied<<20) // A transaction counts as a MiB.
-	err = s.await(ctx, c, m)
+	err = s.awaitTransactions(ctx, c, m)
 	m.Stop()
 	if err != nil {
-		return 0, err
+		return err
 	}
-	prepared, err := s.prepared(ctx)
+	if out.Prepared, err = s.countPrepared(ctx); err != nil {
+		return err
+	}
+	after, err := s.readDisabledEvents(ctx)
 	if err != nil {
-		return 0, err
+		return err
 	}
+	out.DisabledEvents = slices.DeleteFunc(after, func(name string) bool { return slices.Contains(before, name) })
 	for _, statement := range []string{"STOP REPLICA", "RESET REPLICA ALL"} {
 		if _, err := s.db.ExecContext(ctx, statement); err != nil {
-			return 0, fmt.Errorf("cannot end the replay: %w", s.cause(err))
+			return fmt.Errorf("cannot end the replay: %w", s.causeOf(err))
 		}
 	}
-	return prepared, s.stop(ctx)
+	return s.stopServer(ctx)
 }
 
-// await waits until the server has executed exactly the expected transactions.
-func (s *server) await(ctx context.Context, c *cut, m *agent.Meter) error {
+// awaitTransactions waits until the server has executed exactly the expected transactions.
+func (s *server) awaitTransactions(ctx context.Context, c *cut, m *agent.Meter) error {
 	done, moved := int64(0), time.Now()
 	for {
-		got, err := s.executed(ctx)
+		got, err := s.readExecuted(ctx)
 		if err != nil {
 			return err
 		}
@@ -251,10 +272,10 @@ func (s *server) await(ctx context.Context, c *cut, m *agent.Meter) error {
 	}
 }
 
-func (s *server) executed(ctx context.Context) (binlog.Set, error) {
+func (s *server) readExecuted(ctx context.Context) (binlog.Set, error) {
 	var text string
 	if err := s.db.QueryRowContext(ctx, "SELECT @@gtid_executed").Scan(&text); err != nil {
-		return nil, s.cause(err)
+		return nil, s.causeOf(err)
 	}
 	return binlog.ParseSet(text)
 }
@@ -266,7 +287,7 @@ func (s *server) replicaError(ctx context.Context) error {
 		UNION SELECT LAST_ERROR_NUMBER, LAST_ERROR_MESSAGE
 		FROM performance_schema.replication_applier_status_by_coordinator WHERE LAST_ERROR_NUMBER <> 0`)
 	if err != nil {
-		return s.cause(err)
+		return s.causeOf(err)
 	}
 	defer rows.Close() //nolint:errcheck // rows.Err returns the error.
 	texts := []string{}
@@ -284,11 +305,30 @@ func (s *server) replicaError(ctx context.Context) error {
 	return fmt.Errorf("the server cannot apply the archived binary log: %s", strings.Join(texts, "; "))
 }
 
-// prepared returns the number of prepared XA transactions. They hold locks until a client ends them.
-func (s *server) prepared(ctx context.Context) (n int, err error) {
+// readDisabledEvents returns the scheduled events that are disabled because they were replicated. MySQL has two names for
+// that status.
+func (s *server) readDisabledEvents(ctx context.Context) (out []string, err error) {
+	rows, err := s.db.QueryContext(ctx, "SELECT CONCAT(EVENT_SCHEMA, '.', EVENT_NAME) FROM information_schema.EVENTS "+
+		"WHERE STATUS LIKE '%SIDE_DISABLED' ORDER BY 1")
+	if err != nil {
+		return nil, s.causeOf(err)
+	}
+	defer rows.Close() //nolint:errcheck // rows.Err returns the error.
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		out = append(out, name)
+	}
+	return out, rows.Err()
+}
+
+// countPrepared returns the number of prepared XA transactions. They hold locks until a client ends them.
+func (s *server) countPrepared(ctx context.Context) (n int, err error) {
 	rows, err := s.db.QueryContext(ctx, "XA RECOVER")
 	if err != nil {
-		return 0, s.cause(err)
+		return 0, s.causeOf(err)
 	}
 	defer rows.Close() //nolint:errcheck // rows.Err returns the error.
 	for rows.Next() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -39,8 +40,8 @@ type relay struct {
 	names []string
 }
 
-// write verifies and writes all segments up to the target. No file is written for a segment after it.
-func (r *relay) write(ctx context.Context, all []logarchive.Manifest) error {
+// writeSegments verifies and writes all segments up to the target. No file is written for a segment after it.
+func (r *relay) writeSegments(ctx context.Context, all []logarchive.Manifest) error {
 	if err := r.checkClock(all); err != nil {
 		return err
 	}
@@ -49,18 +50,36 @@ func (r *relay) write(ctx context.Context, all []logarchive.Manifest) error {
 			break
 		}
 		if err := r.writeSegment(ctx, &all[i]); err != nil {
-			return fmt.Errorf("segment %d of the archived log: %w", all[i].Number, err)
+			return fmt.Errorf("segment %d of the archived log, which begins at %s: %w", all[i].Number,
+				Target{Time: all[i].FirstTime}, err)
 		}
 	}
-	return os.WriteFile(filepath.Join(r.folder, relayIndex), []byte(strings.Join(r.names, "\n")+"\n"), 0o600)
+	return r.writeIndex()
 }
 
-// checkClock returns an error if the time to recover is in a part of the log in which the clock went backwards.
+// writeIndex writes the index of the relay log. It is durable before the data changes, because it marks the data as
+// changed.
+func (r *relay) writeIndex() error {
+	f, err := os.Create(filepath.Join(r.folder, relayIndex))
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(strings.Join(r.names, "\n") + "\n")
+	err = errors.Join(err, f.Sync(), f.Close())
+	dir, derr := os.Open(r.folder)
+	if derr != nil {
+		return errors.Join(err, derr)
+	}
+	return errors.Join(err, dir.Sync(), dir.Close())
+}
+
+// checkClock returns an error if the time to recover is in a part of the log in which the clock went backwards. Later
+// times are not ambiguous, because all transactions of that part are before them.
 func (r *relay) checkClock(all []logarchive.Manifest) error {
 	for i := range all {
 		m := &all[i]
-		if r.cut.target.Time >= m.FirstTime && m.SteppedAt == m.Number {
-			return exit.With(agent.ExitFailed, "segment %d of the archived log: %w", m.Number, errStepped)
+		if m.SteppedAt == m.Number && r.cut.target.Time >= m.FirstTime && r.cut.target.Time < m.MaxTime {
+			return exit.With(agent.ExitTarget, "segment %d of the archived log: %w", m.Number, errStepped)
 		}
 	}
 	return nil
@@ -71,22 +90,18 @@ func (r *relay) writeSegment(ctx context.Context, m *logarchive.Manifest) error 
 	if err != nil {
 		return err
 	}
-	raw, err := r.source.Open(ctx, r.line.SegmentKey(m))
+	raw, err := openObject(ctx, r.source, r.line.SegmentKey(m))
 	if err != nil {
 		return err
 	}
 	defer raw.Close() //nolint:errcheck // Nothing was written.
 	sum := sha256.New()
-	counted := &countingReader{from: io.TeeReader(raw, sum), meter: r.meter}
+	counted := &countingReader{from: io.TeeReader(io.LimitReader(raw, m.Size+1), sum), meter: r.meter}
 	w := &segmentWriter{relay: r, before: before, seen: binlog.Set{}}
-	isComplete, err := r.readSegment(ctx, m, counted, w)
-	if cerr := w.close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return err
-	}
-	if _, err := io.Copy(io.Discard, counted); err != nil {
+	isComplete, rerr := r.readSegment(ctx, m, counted, w)
+	closed := w.closeFile()
+	_, err = io.Copy(io.Discard, counted)
+	if err = errors.Join(w.failure, closed, err); err != nil {
 		return err
 	}
 	want, err := binlog.ParseSet(m.GTIDs)
@@ -96,6 +111,8 @@ func (r *relay) writeSegment(ctx context.Context, m *logarchive.Manifest) error 
 	case got != m.SHA256 || counted.size != m.Size:
 		return exit.Damaged("its SHA-256 checksum is %s (%d bytes), but its manifest says %s (%d bytes)", got, counted.size,
 			m.SHA256, m.Size)
+	case rerr != nil:
+		return exit.Damaged("it cannot be read: %w", rerr)
 	case isComplete && !w.seen.Equal(want):
 		return exit.Damaged("it has the transactions %.200s, but its manifest says %.200s", w.seen, want)
 	case !want.Contains(w.seen):
@@ -118,8 +135,9 @@ func (r *relay) readSegment(ctx context.Context, m *logarchive.Manifest, raw io.
 		return false, err
 	}
 	defer unpacked.Close()
-	if w.reader, err = binlog.NewReader(unpacked); err != nil {
-		return false, exit.Damaged("%w", err)
+	// Less data than the manifest says is read if the object was replaced by a small one with a huge content.
+	if w.reader, err = binlog.NewReader(io.LimitReader(unpacked, m.Bytes)); err != nil {
+		return false, err
 	}
 	isComplete, err := w.reader.Read(w)
 	return isComplete, err
@@ -150,37 +168,48 @@ type segmentWriter struct {
 
 	file   *os.File
 	writer *binlog.Writer
+	// failure is the first error that is not an error of the segment itself.
+	failure error
 }
 
 // Begin implements binlog.Visitor.
 func (w *segmentWriter) Begin(b binlog.Begin) (bool, error) {
 	if w.seen.Has(b.GTID) || w.before.Has(b.GTID) {
-		return false, exit.Damaged("transaction %s occurs twice", b.GTID)
+		return false, fmt.Errorf("transaction %s occurs twice", b.GTID)
 	}
-	ok, err := w.cut.take(b)
+	ok, err := w.cut.decideNext(b)
 	if !ok || err != nil {
-		return false, err
+		return false, w.fail(err)
 	}
 	w.seen.Add(b.GTID)
 	if w.file != nil {
 		return true, nil
 	}
 	name := fmt.Sprintf("%s.%06d", relayName, len(w.names)+1)
-	if w.file, err = os.OpenFile(filepath.Join(w.folder, name), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600); err != nil {
-		return false, err
+	w.file, err = os.OpenFile(filepath.Join(w.folder, name), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600) //nolint:gosec // A number.
+	if err != nil {
+		return false, w.fail(err)
 	}
 	w.names = append(w.names, "./"+name)
 	w.writer, err = w.reader.Format().NewFile(w.file, w.before)
-	return err == nil, err
+	return err == nil, w.fail(err)
 }
 
 // Part implements binlog.Visitor.
 func (w *segmentWriter) Part(raw []byte, _ bool) error {
 	_, err := w.writer.Write(raw)
+	return w.fail(err)
+}
+
+// fail records an error and returns it.
+func (w *segmentWriter) fail(err error) error {
+	if w.failure == nil {
+		w.failure = err
+	}
 	return err
 }
 
-func (w *segmentWriter) close() error {
+func (w *segmentWriter) closeFile() error {
 	if w.file == nil {
 		return nil
 	}

@@ -41,9 +41,9 @@ type server struct {
 var otherCase = regexp.MustCompile(
 	`Different lower_case_table_names settings for server \('\d'\) and data dictionary \('(\d)'\)`)
 
-// start starts a server on the data. If its error contains the data's lower_case_table_names, it starts again with
+// startServer starts a server on the data. If its error contains the data's lower_case_table_names, it starts again with
 // this setting.
-func (r *Recovery) start(ctx context.Context, program string) (*server, error) {
+func (r *Recovery) startServer(ctx context.Context, program string) (*server, error) {
 	options, err := r.options()
 	if err != nil {
 		return nil, err
@@ -114,15 +114,6 @@ func (r *Recovery) options() ([]string, error) {
 	return list, nil
 }
 
-// enableGrants loads the accounts of the data. The log may contain statements that change accounts, which a server
-// without accounts refuses. The session was opened without accounts, so it keeps all privileges.
-func (s *server) enableGrants(ctx context.Context) error {
-	if _, err := s.db.ExecContext(ctx, "FLUSH PRIVILEGES"); err != nil {
-		return fmt.Errorf("cannot load the accounts of the data: %w", s.cause(err))
-	}
-	return nil
-}
-
 // Kill closes the connection and kills the server.
 func (s *server) Kill() {
 	if s.db != nil {
@@ -131,8 +122,17 @@ func (s *server) Kill() {
 	s.Process.Kill()
 }
 
-// stop stops the server cleanly.
-func (s *server) stop(ctx context.Context) error {
+// enableGrants loads the accounts of the data. The log may contain statements that change accounts, which a server
+// without accounts refuses. The session was opened without accounts, so it keeps all privileges.
+func (s *server) enableGrants(ctx context.Context) error {
+	if _, err := s.db.ExecContext(ctx, "FLUSH PRIVILEGES"); err != nil {
+		return fmt.Errorf("cannot load the accounts of the data: %w", s.causeOf(err))
+	}
+	return nil
+}
+
+// stopServer stops the server cleanly.
+func (s *server) stopServer(ctx context.Context) error {
 	if err := errors.Join(s.db.Close(), s.Stop()); err != nil {
 		return err
 	}
@@ -149,8 +149,8 @@ func (s *server) stop(ctx context.Context) error {
 	return nil
 }
 
-// cause returns the server's error messages if the server has exited, or else the given error.
-func (s *server) cause(err error) error {
+// causeOf returns the server's error messages if the server has exited, or else the given error.
+func (s *server) causeOf(err error) error {
 	if mysqldsql.IsUnreachable(err) && s.Ended() {
 		return fmt.Errorf("the server has exited (%s): %s", s.End(), s.Log.Complaints())
 	}

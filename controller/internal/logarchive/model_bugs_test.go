@@ -1,0 +1,232 @@
+package logarchive
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/binlog"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/test/fakelog"
+)
+
+// A lateBucket writes segments only after the next request, as if their manifests were published first.
+type lateBucket struct {
+	bucket
+
+	mu      sync.Mutex
+	pending func()
+}
+
+func (b *lateBucket) Put(ctx context.Context, key string, raw []byte) error {
+	if !isSegment(key) {
+		return b.bucket.Put(ctx, key, raw)
+	}
+	raw = slices.Clone(raw)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.pending = func() { _ = b.bucket.Put(ctx, key, raw) }
+	return nil
+}
+
+func (b *lateBucket) PutIf(ctx context.Context, key string, raw []byte, etag string) error {
+	err := b.bucket.PutIf(ctx, key, raw, etag)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.pending != nil && err == nil {
+		b.pending()
+		b.pending = nil
+	}
+	return err
+}
+
+// An unconditionalBucket overwrites manifests.
+type unconditionalBucket struct{ bucket }
+
+func (b unconditionalBucket) PutIf(ctx context.Context, key string, raw []byte, _ string) error {
+	return b.Put(ctx, key, raw)
+}
+
+// A carelessBucket reports success for manifests that exist.
+type carelessBucket struct{ bucket }
+
+func (b carelessBucket) PutIf(ctx context.Context, key string, raw []byte, etag string) error {
+	if err := b.bucket.PutIf(ctx, key, raw, etag); !store.Is(err, store.Exists) {
+		return err
+	}
+	return nil
+}
+
+// An optimisticBucket reports success for manifests that the store refused.
+type optimisticBucket struct{ bucket }
+
+func (b optimisticBucket) PutIf(ctx context.Context, key string, raw []byte, etag string) error {
+	_ = b.bucket.PutIf(ctx, key, raw, etag)
+	return nil
+}
+
+// A forgetfulBucket lists no objects.
+type forgetfulBucket struct{ bucket }
+
+func (forgetfulBucket) Folders(context.Context, string, int) ([]string, error) { return nil, nil }
+
+// An editedStream changes the parts of a stream.
+type editedStream struct {
+	Stream
+
+	// edit returns the parts to send instead of a part.
+	edit  func(binlog.Part) []binlog.Part
+	queue []binlog.Part
+}
+
+func (s *editedStream) Next() (binlog.Part, error) {
+	for len(s.queue) == 0 {
+		p, err := s.Stream.Next()
+		if err != nil {
+			return p, err
+		}
+		s.queue = s.edit(p)
+	}
+	p := s.queue[0]
+	s.queue = s.queue[1:]
+	return p, nil
+}
+
+// sendOldTransaction makes the server send the archived transaction first, as if the archiver did not compare it.
+func sendOldTransaction(m *model, s Stream, state binlog.State) (Stream, binlog.State) {
+	isFirst := true
+	var replaced *fakelog.Transaction
+	return &editedStream{Stream: s, edit: func(p binlog.Part) []binlog.Part {
+		if len(p.Raw) == 0 {
+			return []binlog.Part{p}
+		}
+		if isFirst {
+			isFirst = false
+			replaced = m.archivedTransaction(p.Begin.GTID)
+		}
+		if replaced == nil {
+			return []binlog.Part{p}
+		}
+		if !p.IsEnd {
+			return nil
+		}
+		out := []binlog.Part{{Begin: &replaced.Begin, Raw: replaced.Bytes(), IsEnd: true}}
+		replaced = nil
+		return out
+	}}, state
+}
+
+// archivedTransaction returns the transaction with this GTID whose checksum is that of a last transaction.
+func (m *model) archivedTransaction(g binlog.GTID) (out *fakelog.Transaction) {
+	all, err := m.reader().Timelines(context.Background())
+	if err != nil || len(all) == 0 {
+		return nil
+	}
+	last, err := m.reader().Last(context.Background(), all[len(all)-1])
+	if err != nil {
+		return nil
+	}
+	m.server.Visit(func(all []*fakelog.Generation) {
+		for _, generation := range all {
+			for i := range generation.Log {
+				t := &generation.Log[i]
+				if t.GTID == g && Digest(t.Bytes()) == last.LastDigest {
+					out = t
+				}
+			}
+		}
+	})
+	return out
+}
+
+// TestModelFindsBugs checks that the model detects incorrect archivers. Each of them is the real archiver in an
+// environment that makes it behave as if it had the bug. The comparison of the last transaction also detects a purge and
+// a new server_uuid, so the model does not need these checks of the archiver.
+func TestModelFindsBugs(t *testing.T) {
+	for reason, bug := range map[string]*designBug{
+		"TheManifestIsPublishedFirst":     {bucket: func(b bucket) bucket { return &lateBucket{bucket: b} }},
+		"ManifestsAreOverwritten":         {bucket: func(b bucket) bucket { return unconditionalBucket{b} }},
+		"AnExistingManifestIsIgnored":     {bucket: func(b bucket) bucket { return carelessBucket{b} }},
+		"AnErrorOfTheManifestIsIgnored":   {bucket: func(b bucket) bucket { return optimisticBucket{b} }},
+		"EachRunBeginsATimeline":          {bucket: func(b bucket) bucket { return forgetfulBucket{b} }},
+		"TheLastTransactionIsNotCompared": {stream: sendOldTransaction},
+		"ATransactionIsStoredTwice": {stream: func(m *model, s Stream, state binlog.State) (Stream, binlog.State) {
+			return &editedStream{Stream: s, edit: func(p binlog.Part) []binlog.Part {
+				if p.Begin != nil && p.IsEnd || m.rand.IntN(50) > 0 || len(p.Raw) == 0 {
+					return []binlog.Part{p}
+				}
+				return []binlog.Part{p, p}
+			}}, state
+		}},
+		"ATransactionIsLost": {stream: func(m *model, s Stream, state binlog.State) (Stream, binlog.State) {
+			isLost := false
+			return &editedStream{Stream: s, edit: func(p binlog.Part) []binlog.Part {
+				if p.Begin != nil {
+					isLost = m.rand.IntN(30) == 0
+				}
+				if isLost && len(p.Raw) > 0 {
+					return nil
+				}
+				return []binlog.Part{p}
+			}}, state
+		}},
+		"APartialTransactionIsStored": {stream: func(m *model, s Stream, state binlog.State) (Stream, binlog.State) {
+			return &editedStream{Stream: s, edit: func(p binlog.Part) []binlog.Part {
+				p.IsEnd = p.IsEnd || m.rand.IntN(10) == 0 && len(p.Raw) > 0
+				return []binlog.Part{p}
+			}}, state
+		}},
+		"HeartbeatsVouchForTheFuture": {stream: func(_ *model, s Stream, state binlog.State) (Stream, binlog.State) {
+			return &editedStream{Stream: s, edit: func(p binlog.Part) []binlog.Part {
+				if p.At += uint64(2 * (heartbeatDelay + fakelog.Heartbeat) / time.Microsecond); len(p.Raw) > 0 {
+					p.At = 0
+				}
+				return []binlog.Part{p}
+			}}, state
+		}},
+		"GapsAreNotReported": {report: func(p Progress) Progress {
+			p.Gap = ""
+			return p
+		}},
+		"ProgressIsReportedTooEarly": {report: func(p Progress) Progress {
+			if p.Number > 0 {
+				p.Number++
+			}
+			return p
+		}},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			for seed := range seeds(t, 60) {
+				if problem := runSeed(t, seed, bug); problem != "" {
+					t.Logf("found with seed %d: %.200s", seed, problem)
+					return
+				}
+			}
+			t.Fatal("not found")
+		})
+	}
+}
+
+// TestFakes checks that the fake server behaves like a server if nothing is injected.
+func TestFakes(t *testing.T) {
+	s := fakelog.NewServer()
+	s.Commit(1, 0)
+	st, state, err := s.Connect(t.Context())
+	if err != nil || state.Executed.Count() != 1 {
+		t.Fatal(state, err)
+	}
+	if err := st.Start(binlog.Set{}); err != nil {
+		t.Fatal(err)
+	}
+	p, err := st.Next()
+	if err != nil || p.Begin == nil || p.Begin.GTID.Number != 1 {
+		t.Fatal(p, err)
+	}
+	s.Reset()
+	if _, err := st.Next(); err == nil || errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+}

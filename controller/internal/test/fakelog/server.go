@@ -1,0 +1,279 @@
+package fakelog
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+	"github.com/google/uuid"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/binlog"
+)
+
+// Heartbeat is the interval of heartbeats on an idle connection.
+const Heartbeat = 2 * time.Second
+
+// A Generation is the log of a server until it is reset, or until the server gets other data.
+type Generation struct {
+	UUID string
+	// Before are the transactions before the log.
+	Before binlog.Set
+	Log    []Transaction
+	// purged is the number of transactions that the server has deleted from the beginning of the log.
+	purged int
+}
+
+// executed returns all transactions up to a position in the log.
+func (g *Generation) executed(end int) binlog.Set {
+	out := g.Before.Clone()
+	for i := range g.Log[:end] {
+		out.Add(g.Log[i].GTID)
+	}
+	return out
+}
+
+// A Server is a fake server. Its clock is the clock of the process plus an offset.
+type Server struct {
+	mu      sync.Mutex
+	changed chan struct{}
+	all     []*Generation
+	offset  time.Duration
+	counter uint64
+	streams map[*Stream]bool
+}
+
+// NewServer returns a server without transactions.
+func NewServer() *Server {
+	return &Server{changed: make(chan struct{}), streams: map[*Stream]bool{},
+		all: []*Generation{{UUID: uuid.NewString(), Before: binlog.Set{}}}}
+}
+
+// Visit calls a function with all generations. The last one is the current one.
+func (s *Server) Visit(read func([]*Generation)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	read(s.all)
+}
+
+// Commit adds a transaction of about this size, with a commit time some time ago.
+func (s *Server) Commit(size int, ago time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.current()
+	s.counter++
+	const most = 256 << 10
+	bodies := [][]byte{}
+	for left := max(size, 8); left > 0; left -= most {
+		body := make([]byte, min(max(left, 8), most))
+		binary.LittleEndian.PutUint64(body, s.counter) // It makes each transaction unique.
+		bodies = append(bodies, body)
+	}
+	micros := s.now() - uint64(ago.Microseconds()) //nolint:gosec // It is positive.
+	if n := len(g.Log); n > 0 && s.offset >= 0 {
+		micros = max(micros, g.Log[n-1].Time) // The order of the log is the order of the commits.
+	}
+	next := binlog.GTID{Source: g.UUID, Number: int64(len(g.Log)) + 1}
+	for all := g.Before[g.UUID]; len(all) > 0; all = nil {
+		next.Number += all[len(all)-1].Last
+	}
+	g.Log = append(g.Log, NewTransaction(next, micros, bodies...))
+	s.announceChange()
+}
+
+// Executed returns all transactions of the server.
+func (s *Server) Executed() binlog.Set {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.current()
+	return g.executed(len(g.Log))
+}
+
+// Purge deletes all transactions from the log but the last ones. A stream that has not sent one of them breaks.
+func (s *Server) Purge(rest int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.current()
+	g.purged = max(g.purged, len(g.Log)-rest)
+	for st := range s.streams {
+		if st.next < g.purged {
+			st.breakOff(errPurged)
+		}
+	}
+}
+
+// Reset deletes the whole log like RESET BINARY LOGS AND GTIDS.
+func (s *Server) Reset() {
+	s.replace(func(g *Generation) *Generation { return &Generation{UUID: g.UUID} })
+}
+
+// Replace gives the server another server_uuid and an empty log, like a restored backup.
+func (s *Server) Replace() {
+	s.replace(func(g *Generation) *Generation {
+		return &Generation{UUID: uuid.NewString(), Before: g.executed(len(g.Log))}
+	})
+}
+
+// Rewind gives the server older data with its log, like a snapshot of a volume.
+func (s *Server) Rewind(lost int) {
+	s.replace(func(g *Generation) *Generation {
+		end := max(len(g.Log)-lost, 0)
+		return &Generation{UUID: g.UUID, Before: g.Before, Log: g.Log[:end:end], purged: min(g.purged, end)}
+	})
+}
+
+// StepClock changes the clock of the server.
+func (s *Server) StepClock(step time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.offset += step
+}
+
+// Break breaks all connections.
+func (s *Server) Break() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.breakAll()
+}
+
+var (
+	errBroken = errors.New("the connection is broken")
+	errPurged = &mysql.MyError{Code: mysql.ER_MASTER_FATAL_ERROR_READING_BINLOG, Message: "purged"}
+)
+
+// Connect logs in.
+func (s *Server) Connect(context.Context) (*Stream, binlog.State, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.current()
+	st := &Stream{server: s, generation: g, broken: make(chan struct{})}
+	s.streams[st] = true
+	return st, binlog.State{ServerUUID: g.UUID, Executed: g.executed(len(g.Log)), Purged: g.executed(g.purged),
+		Now: s.now()}, nil
+}
+
+func (s *Server) current() *Generation { return s.all[len(s.all)-1] }
+
+func (s *Server) now() uint64 { return uint64(time.Now().Add(s.offset).UnixMicro()) }
+
+// announceChange wakes all streams.
+func (s *Server) announceChange() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+func (s *Server) replace(next func(*Generation) *Generation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := next(s.current())
+	if g.Before == nil {
+		g.Before = binlog.Set{}
+	}
+	s.all = append(s.all, g)
+	s.breakAll()
+}
+
+func (s *Server) breakAll() {
+	for st := range s.streams {
+		st.breakOff(errBroken)
+	}
+}
+
+// A Stream is a connection. It implements logarchive.Stream.
+type Stream struct {
+	server     *Server
+	generation *Generation
+	after      binlog.Set
+	// next is the position in the log, and part the position in that transaction.
+	next, part int
+	// BreakAfter is the number of parts after which the connection breaks, or 0.
+	BreakAfter int
+
+	broken chan struct{}
+	cause  error
+}
+
+// Start implements logarchive.Stream.
+func (st *Stream) Start(after binlog.Set) error {
+	st.server.mu.Lock()
+	defer st.server.mu.Unlock()
+	st.after = after.Clone()
+	executed := st.generation.executed(len(st.generation.Log))
+	if !after.Contains(st.generation.executed(st.generation.purged)) || !executed.Contains(after) {
+		st.breakOff(errPurged)
+	}
+	return nil
+}
+
+// Format implements logarchive.Stream.
+func (st *Stream) Format() binlog.Format { return Format() }
+
+// Close implements logarchive.Stream.
+func (st *Stream) Close() {
+	st.server.mu.Lock()
+	defer st.server.mu.Unlock()
+	st.breakOff(errBroken)
+}
+
+// Next implements logarchive.Stream.
+func (st *Stream) Next() (binlog.Part, error) {
+	timer := time.NewTimer(Heartbeat)
+	defer timer.Stop()
+	st.server.mu.Lock()
+	begun := st.server.now()
+	st.server.mu.Unlock()
+	for {
+		p, ok, changed, err := st.take()
+		if ok || err != nil {
+			return p, err
+		}
+		select {
+		case <-changed:
+		case <-st.broken:
+		case <-timer.C:
+			return binlog.Part{At: begun}, nil
+		}
+	}
+}
+
+// breakOff ends the stream. The caller holds the lock of the server.
+func (st *Stream) breakOff(cause error) {
+	if st.server.streams[st] {
+		delete(st.server.streams, st)
+		st.cause = cause
+		close(st.broken)
+	}
+}
+
+// take returns the next part if there is one, or else a channel that is closed at the next change.
+func (st *Stream) take() (p binlog.Part, ok bool, changed <-chan struct{}, err error) {
+	st.server.mu.Lock()
+	defer st.server.mu.Unlock()
+	if st.BreakAfter > 0 {
+		if st.BreakAfter--; st.BreakAfter == 0 {
+			st.breakOff(errBroken)
+		}
+	}
+	if st.cause != nil {
+		return binlog.Part{}, false, nil, st.cause
+	}
+	log := st.generation.Log
+	for st.next < len(log) && st.part == 0 && st.after.Has(log[st.next].GTID) {
+		st.next++
+	}
+	if st.next >= len(log) {
+		return binlog.Part{}, false, st.server.changed, nil
+	}
+	t := &log[st.next]
+	p = binlog.Part{Raw: t.Parts[st.part], IsEnd: st.part == len(t.Parts)-1, At: st.server.now()}
+	if st.part == 0 {
+		begin := t.Begin
+		p.Begin = &begin
+	}
+	if st.part++; p.IsEnd {
+		st.next, st.part = st.next+1, 0
+	}
+	return p, true, nil, nil
+}
