@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
@@ -99,6 +100,10 @@ func printRecovered(r recovery.Result) {
 	}
 	if r.Next != nil {
 		fmt.Printf("The first transaction that is not included is %s of %s.\n", r.Next.GTID, recovery.Target{Time: r.Next.Time})
+	}
+	if len(r.DisabledEvents) > 0 {
+		fmt.Printf("These scheduled events are disabled, as on a replica. Enable them (ALTER EVENT … ENABLE): %s\n",
+			strings.Join(r.DisabledEvents, ", "))
 	}
 	if r.Prepared > 0 {
 		fmt.Printf("%d XA transactions are prepared. Commit or roll them back (XA RECOVER).\n", r.Prepared)

@@ -277,10 +277,29 @@ func StoreLogFolder(i BackedUpInstance) string {
 // timelinePattern matches the name of a timeline.
 var timelinePattern = regexp.MustCompile(`^\d{14}-[a-z0-9]{10}$`)
 
-// IsLogOf reports whether a recovery applies the binary log of an instance, or none. Users of the instance's namespace
-// may have written it.
-func IsLogOf(r *Recovery, i BackedUpInstance) bool {
-	return r == nil || path.Dir(r.Timeline) == StoreLogFolder(i) && timelinePattern.MatchString(path.Base(r.Timeline))
+// LogFolder returns the prefix of the archived binary log that continues a backup, or "" if the backup is not in a
+// store. It is derived from the name of the archive, because an imported backup has another namespace UID than the
+// cluster that wrote the log.
+func (b *BackupRecord) LogFolder() string {
+	if !b.InStore() {
+		return ""
+	}
+	parts := strings.Split(b.Spec.Archive.Path, "/")
+	if len(parts) != storeDepth || parts[0] != StoreLayout {
+		return ""
+	}
+	return path.Join(StoreLayout+"-log", parts[1], parts[2])
+}
+
+// storeDepth is the number of elements in the name of an archive in a store: layout, namespace UID, composite resource
+// UID, BackupRecord and file.
+const storeDepth = 5
+
+// IsLogOf reports whether a recovery applies the binary log that continues a backup, or none. Users of the instance's
+// namespace may have written it.
+func IsLogOf(r *Recovery, b *BackupRecord) bool {
+	return r == nil || b.LogFolder() != "" && path.Dir(r.Timeline) == b.LogFolder() &&
+		timelinePattern.MatchString(path.Base(r.Timeline))
 }
 
 // StoreLayout is the version of the layout of objects in a store. Their names begin with it.

@@ -89,7 +89,7 @@ func chooseRecovery(r *resolved) (start, error) {
 
 // checkRecovery returns an error unless a recovery applies the binary log of the instance that was backed up.
 func checkRecovery(from *v1.RestoreStatus, b *v1.BackupRecord) error {
-	if c := from.Recovery; c != nil && (!v1.IsLogOf(c, b.Spec.Instance) || from.Archive.Store == "" ||
+	if c := from.Recovery; c != nil && (!v1.IsLogOf(c, b) || from.Archive.Store == "" ||
 		!sha256Pattern.MatchString(c.Digest) || c.Segment < 1) {
 		return newRefusal(v1.ReasonInvalid, "The binary log for the recovery does not belong to backup %q", b.BackupName())
 	}

@@ -17,7 +17,10 @@ const (
 )
 
 // inStore moves the archive of a backup to a store.
-func inStore(r *v1.BackupRecord) { r.Spec.Archive.PVCName, r.Spec.Archive.Store = "", "offsite" }
+func inStore(r *v1.BackupRecord) {
+	r.Spec.Archive.PVCName, r.Spec.Archive.Store = "", "offsite"
+	r.Spec.Archive.Path = v1.StoreFolder(r.Spec.Instance, r.Name) + "/k7v2m9xw4q.tar.zst"
+}
 
 // recoveryTo returns a recovery with a timeline.
 func recoveryTo(timeline string) *v1.Recovery {

@@ -14,6 +14,8 @@ import (
 	"github.com/go-mysql-org/go-mysql/client"
 	"github.com/go-mysql-org/go-mysql/mysql"
 	"github.com/google/uuid"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/redact"
 )
 
 const (
@@ -27,6 +29,8 @@ const (
 
 // A Source is a server whose binary log is read.
 type Source struct {
+	redact.All
+
 	// Address is the host and the port of the server, or the path of a socket.
 	Address string
 	// TLS verifies the server. It is nil only for a socket.
@@ -54,9 +58,10 @@ type Stream struct {
 	// State is the state of the server at the time of the login.
 	State State
 
-	conn *client.Conn
-	scan scanner
-	id   uint32
+	conn  *client.Conn
+	limit *loginConn
+	scan  scanner
+	id    uint32
 	// login is the time at which the server has sent its own time. Together they give the server's time at any moment.
 	// Later steps of the clock of this process have no effect, because time.Since uses the monotonic clock.
 	login time.Time
@@ -75,9 +80,18 @@ func Connect(ctx context.Context, s Source) (*Stream, error) {
 	if dial == nil {
 		dial = (&net.Dialer{Timeout: loginTime}).DialContext
 	}
+	out := &Stream{id: s.ServerID, scan: scanner{isSent: true}}
+	limited := func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		out.limit = newLoginConn(c)
+		return out.limit, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, loginTime)
 	defer cancel()
-	c, err := client.ConnectWithDialer(ctx, network, s.Address, s.User, s.Password, "", dial, func(c *client.Conn) error {
+	c, err := client.ConnectWithDialer(ctx, network, s.Address, s.User, s.Password, "", limited, func(c *client.Conn) error {
 		if s.TLS != nil {
 			c.SetTLSConfig(s.TLS)
 		}
@@ -86,7 +100,7 @@ func Connect(ctx context.Context, s Source) (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Stream{conn: c, id: s.ServerID, scan: scanner{isSent: true}}
+	out.conn = c
 	if err := out.readState(); err != nil {
 		_ = c.Close() // Nothing was written.
 		return nil, err
@@ -118,6 +132,7 @@ func (s *Stream) Start(after Set) error {
 	request = binary.LittleEndian.AppendUint64(request, 4)                    // The position in the file.
 	request = binary.LittleEndian.AppendUint32(request, uint32(len(encoded))) //nolint:gosec // At most MaxSet.
 	request = append(request, encoded...)
+	s.limit.lift()
 	s.conn.ResetSequence()
 	if err := s.conn.WritePacket(request); err != nil {
 		return fmt.Errorf("cannot request the binary log: %w", err)
@@ -143,21 +158,18 @@ func (s *Stream) Next() (Part, error) {
 	begun := time.Now()
 	for {
 		_ = s.conn.SetDeadline(time.Now().Add(silence))
-		packet, err := s.conn.ReadPacket()
+		raw, err := s.readPacket()
 		if err != nil {
-			return Part{}, fmt.Errorf("the connection for the binary log is broken: %w", err)
+			return Part{}, err
 		}
-		if len(packet) == 0 {
-			return Part{}, errors.New("the server sent an empty packet")
-		}
-		switch packet[0] {
+		switch raw[0] {
 		case mysql.OK_HEADER:
 		case mysql.ERR_HEADER:
-			return Part{}, s.conn.HandleErrorPacket(packet)
+			return Part{}, s.conn.HandleErrorPacket(raw)
 		default:
 			return Part{}, errors.New("the server has ended the binary log")
 		}
-		p, ok, err := s.parsePart(packet[1:], s.heartbeatTime(begun))
+		p, ok, err := s.parsePart(raw[1:], s.heartbeatTime(begun))
 		if err != nil || ok {
 			return p, err
 		}
@@ -169,6 +181,22 @@ func (s *Stream) Format() Format { return Format{s.scan.format} }
 
 // Close closes the connection. A concurrent Next returns an error.
 func (s *Stream) Close() { _ = s.conn.Conn.Conn.Close() }
+
+// readPacket reads the next packet. It is valid until the next call.
+func (s *Stream) readPacket() ([]byte, error) {
+	p := &packet{}
+	err := s.conn.ReadPacketTo(p)
+	p.release() // The caller stores it before another stream has received as much.
+	switch {
+	case p.failure != nil:
+		return nil, p.failure
+	case err != nil:
+		return nil, fmt.Errorf("the connection for the binary log is broken: %w", err)
+	case len(p.raw) == 0:
+		return nil, errors.New("the server sent an empty packet")
+	}
+	return p.raw, nil
+}
 
 func (s *Stream) readState() error {
 	_ = s.conn.SetDeadline(time.Now().Add(loginTime))

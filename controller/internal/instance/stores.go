@@ -224,7 +224,7 @@ func readChosenNote(ctx context.Context, r client.Reader, stores Stores, chosen 
 	case err != nil:
 		return nil, err
 	case record == nil || !record.IsProven() || !record.InStore() || record.Spec.Instance.Namespace != namespace ||
-		*record.Spec.Archive != chosen.Archive || !v1.IsLogOf(chosen.Recovery, record.Spec.Instance):
+		*record.Spec.Archive != chosen.Archive || !v1.IsLogOf(chosen.Recovery, record):
 		return nil, fmt.Errorf("backup %s changed after it was chosen for the restore", chosen.Backup)
 	}
 	n, err := stores.ReadNote(ctx, chosen.Archive.Store, record.Spec.Instance, record.Name)

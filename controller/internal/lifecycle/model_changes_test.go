@@ -257,7 +257,7 @@ func (m *model) writeXRStatus(l *modelLife, status map[string]any) {
 		case "pvcDeleted":
 			l.fenced = value == true
 		// These fields are about events that the model does not contain, such as pods that never terminate.
-		case "blockedBy", "restoredBy", "restoreSource", "backupNeeds", "backupWarning", "backupNodes", "crossplaneWarning",
+		case "blockedBy", "restoredBy", "restoreSource", "recoverySource", "backupNeeds", "backupWarning", "backupNodes", "crossplaneWarning",
 			"refusedService":
 		default:
 			m.broken = "the model does not know status.internal." + field

@@ -1,9 +1,9 @@
 // Package logarchive stores the binary log of a server in a bucket, so that a restore can stop at any transaction.
 // The bucket contains these objects:
 //
-//	PREFIX/v1/NAMESPACE/INSTANCE/log/TIMELINE/NUMBER.json           The manifest of a segment, signed.
-//	PREFIX/v1/NAMESPACE/INSTANCE/log/TIMELINE/NUMBER-RANDOM.binlog  Its transactions, compressed and encrypted.
-//	PREFIX/v1/NAMESPACE/INSTANCE/log/TIMELINE/head.json             What the archiver knew last, signed.
+//	PREFIX/v1-log/NAMESPACE/INSTANCE/TIMELINE/NUMBER.json           The manifest of a segment, signed.
+//	PREFIX/v1-log/NAMESPACE/INSTANCE/TIMELINE/NUMBER-RANDOM.binlog  Its transactions, compressed and encrypted.
+//	PREFIX/v1-log/NAMESPACE/INSTANCE/TIMELINE/head.json             What the archiver knew last, signed.
 //
 // A segment is a complete file in the format of a binary log. It contains whole transactions. Each manifest contains
 // the checksum of its segment and of the previous manifest. A reader that trusts one manifest can therefore verify

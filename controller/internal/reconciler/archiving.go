@@ -320,7 +320,7 @@ func (r *archivingReconciler) archive(ctx context.Context, a *runningArchiver, p
 		}
 	}
 	archiver := &logarchive.Archiver{
-		Reader: s.LogOf(a.origin), Recipients: s.AgeRecipients(), Now: r.clock,
+		Reader: s.LogOf(v1.StoreLogFolder(a.origin)), Recipients: s.AgeRecipients(), Now: r.clock,
 		Connect: func(ctx context.Context) (logarchive.Stream, binlog.State, error) {
 			return r.connect(ctx, a, *password)
 		},

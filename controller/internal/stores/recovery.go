@@ -12,9 +12,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/recovery"
 )
 
-// LogOf returns a reader of the archived binary log of an instance.
-func (s *Store) LogOf(i v1.BackedUpInstance) logarchive.Reader {
-	return logarchive.Reader{Bucket: s.Bucket, Key: s.Seal, Log: v1.StoreLogFolder(i)}
+// LogOf returns a reader of the archived binary log with a prefix (v1.StoreLogFolder).
+func (s *Store) LogOf(folder string) logarchive.Reader {
+	return logarchive.Reader{Bucket: s.Bucket, Key: s.Seal, Log: folder}
 }
 
 // BasesOf returns the verified backups among records that are in a store, without their timelines. The records must be
@@ -22,7 +22,7 @@ func (s *Store) LogOf(i v1.BackedUpInstance) logarchive.Reader {
 func BasesOf(records []v1.BackupRecord) (bases []recovery.Base, backups []*v1.BackupRecord) {
 	for i := range records {
 		r := &records[i]
-		if !r.IsProven() || r.DeletionTimestamp != nil || !r.InStore() || r.Status.CompletionTime == nil {
+		if !r.IsProven() || r.DeletionTimestamp != nil || r.LogFolder() == "" || r.Status.CompletionTime == nil {
 			continue
 		}
 		bases = append(bases, recovery.Base{Record: r.Name, Begun: r.Announced().Time,
@@ -49,7 +49,7 @@ func (c Cluster) FindRecovery(ctx context.Context, choice, moment string, record
 	logs := map[string][]recovery.Line{}
 	until := time.UnixMicro(int64(target.Time)) //nolint:gosec // A time.
 	for i, r := range backups {
-		key := r.Spec.Archive.Store + "/" + v1.StoreLogFolder(r.Spec.Instance)
+		key := r.Spec.Archive.Store + "/" + r.LogFolder()
 		lines, known := logs[key]
 		if !known {
 			if lines, err = c.linesOf(ctx, r); err != nil {
@@ -84,7 +84,7 @@ func (c Cluster) linesOf(ctx context.Context, r *v1.BackupRecord) ([]recovery.Li
 	var out []recovery.Line
 	name := r.Spec.Archive.Store
 	err := c.ask(ctx, name, func(s *Store) error {
-		log := s.LogOf(r.Spec.Instance)
+		log := s.LogOf(r.LogFolder())
 		all, err := log.Timelines(ctx)
 		if err != nil {
 			return err
@@ -123,7 +123,7 @@ func (c Cluster) momentOf(ctx context.Context, g binlog.GTID, bases []recovery.B
 				continue
 			}
 			err := c.ask(ctx, backups[i].Spec.Archive.Store, func(s *Store) error {
-				m, err := s.LogOf(backups[i].Spec.Instance).Find(ctx, l.Last, g)
+				m, err := s.LogOf(backups[i].LogFolder()).Find(ctx, l.Last, g)
 				if err == nil {
 					out = time.UnixMicro(int64(m.FirstTime)) //nolint:gosec // A time.
 				}

@@ -102,6 +102,10 @@ func (s *server) replacePassword(ctx context.Context, wanted sql.Password, forei
 	if err := session.WithdrawClone(ctx, sql.CloneAccount); err != nil {
 		return "", err
 	}
+	// The account of the archive has the password of the backed-up instance, too.
+	if err := session.WithdrawClone(ctx, sql.ArchiveAccount); err != nil {
+		return "", err
+	}
 	// The account of the exporter has the password of the backed-up instance. The controller creates the account of this
 	// instance, if metrics are enabled.
 	if err := sql.ExporterAccountsOf(session).DropExporter(ctx); err != nil {
