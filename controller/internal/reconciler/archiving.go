@@ -152,9 +152,13 @@ func (r *archivingReconciler) stopOthers(k instance.Key, lives []*instance.State
 		keeps := slices.ContainsFunc(lives, func(s *instance.State) bool {
 			return s.Life.XR == uid && (mayArchive(s) && a.store == s.XR.Status.BackupStore || s.XR != nil && s.XR.IsDeleting())
 		})
-		if !keeps {
-			a.stop()
-			delete(r.running, uid)
+		if keeps {
+			continue
+		}
+		a.stop()
+		delete(r.running, uid)
+		if slices.ContainsFunc(lives, func(s *instance.State) bool { return s.Life.XR == uid }) {
+			go r.withdraw(a) // The instance goes on without an archive.
 		}
 	}
 }
@@ -260,13 +264,13 @@ func (r *archivingReconciler) earliest(ctx context.Context, s *instance.State, a
 }
 
 // requestBase creates a Backup, because a recovery needs a backup that was taken after the archive began. The name is
-// the same for each call, so that only one Backup is created.
+// the same for an hour, so that only one Backup is created, and another one if it has failed.
 func (r *archivingReconciler) requestBase(ctx context.Context, s *instance.State, t logarchive.Timeline) error {
 	_, random, _ := strings.Cut(t.Name(), "-")
 	return r.writer.Apply(ctx, []change.Change{change.NewObject(&v1.Backup{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1.GroupVersion.String(), Kind: v1.KindBackup},
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Life.Namespace,
-			Name: fmt.Sprintf("%.40s-log-%s", s.Life.Name, random)},
+			Name: fmt.Sprintf("%.36s-log-%s-%s", s.Life.Name, random, r.clock().UTC().Format("15"))},
 		Spec: v1.BackupObjectSpec{Instance: v1.InstanceReference{Kind: s.Life.Kind, Name: s.Life.Name},
 			Method: v1.MethodOnline},
 	})})
@@ -281,6 +285,15 @@ func (r *archivingReconciler) start(ctx context.Context, k instance.Key, s *inst
 			Name: s.Life.Name, XR: s.Life.XR}}
 	go r.run(running, a)
 	return a
+}
+
+// withdraw deletes the account of an archiver that has ended. If this fails, the account remains without a known
+// password, and with no permission except to read the binary log.
+func (r *archivingReconciler) withdraw(a *runningArchiver) {
+	<-a.ended
+	if err := r.offer.WithdrawArchive(r.ctx, &a.server); err != nil {
+		log.FromContext(r.ctx).V(1).Info("The archive account was not deleted", "instance", a.key, "error", err)
+	}
 }
 
 // run runs an archiver until it is stopped. After an error, it starts again.
