@@ -139,6 +139,7 @@ func earlierChoice(r *resolved) (*v1.RestoreStatus, error) {
 		out.Phase = v1.RestoreSucceeded
 	}
 	if out.Import != nil {
+		out.Recovery = nil // An import applies no binary log.
 		return out, nil
 	}
 	return out, checkArchive(out.Backup, &out.Archive)
@@ -162,6 +163,7 @@ func chosenByJob(r *resolved, j *batchv1.Job) (*v1.RestoreStatus, error) {
 		return nil, nil //nolint:nilnil // The Job is kept, and its annotation is read again when these resources are known.
 	}
 	if out.Import != nil {
+		out.Recovery = nil // An import applies no binary log.
 		if errs := checkImportOf(r, out.Import, field.NewPath("import")); len(errs) > 0 {
 			return nil, newRefusal(v1.ReasonNotSupported, "Job %s: its annotation %s: %v. Delete the Job, and it is created "+
 				"again",

@@ -58,10 +58,18 @@ func RecoverySource(s *instance.State) *v1.RecoverySource {
 	case s.XR.Spec.Restore.At == nil:
 		return nil
 	case found == nil, previous != nil && previous.Choice == found.Choice && previous.Backup != "" &&
-		previous.Backup == found.Backup && previous.Recovery.Timeline == found.Recovery.Timeline:
+		previous.Backup == found.Backup && previous.Recovery.Timeline == found.Recovery.Timeline,
+		// The times in the message change with each transaction. A write of each change would cause the next reconcile.
+		isSameRefusal(previous, found):
 		return previous
 	}
 	return found
+}
+
+// isSameRefusal reports whether both results say that the recovery is not possible, for the same reason.
+func isSameRefusal(previous, found *v1.RecoverySource) bool {
+	return previous != nil && previous.Choice == found.Choice && previous.Backup == "" && found.Backup == "" &&
+		instance.SaysSame(previous.Message, found.Message)
 }
 
 // RecoverySourceFields returns the fields of RecoverySource for a merge patch. A merge patch removes a field only if it

@@ -146,7 +146,7 @@ func GiveRestoreAccess(s *instance.State, _ steps.Step) []change.Change {
 
 // restoreLog returns the prefix of the binary log that the restore Job applies, or "" if it applies none.
 func restoreLog(s *instance.State) string {
-	if r := s.XR.Status.Restore; r != nil && r.Recovery != nil {
+	if r := s.XR.Status.Restore; r != nil && r.Import == nil && r.Recovery != nil {
 		return r.Recovery.Timeline
 	}
 	return ""

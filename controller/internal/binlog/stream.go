@@ -268,8 +268,5 @@ func IsPurged(err error) bool {
 	return errors.As(err, &e) && e.Code == mysql.ER_MASTER_FATAL_ERROR_READING_BINLOG
 }
 
-// IsRefused reports whether an error says that the server refused the login.
-func IsRefused(err error) bool {
-	e := new(mysql.MyError)
-	return errors.As(err, &e) && e.Code == mysql.ER_ACCESS_DENIED_ERROR
-}
+// IsServerError reports whether the server itself has sent an error, for example because it refused the login.
+func IsServerError(err error) bool { return errors.As(err, new(*mysql.MyError)) }

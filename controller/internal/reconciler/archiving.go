@@ -140,6 +140,11 @@ func mayArchive(s *instance.State) bool {
 		s.XR.Status.BackupStore != "" && s.XR.Status.Authorities != "" && !s.XR.IsDeleting()
 }
 
+// isCurrent reports whether an archiver has the store and the certificate authorities of the instance.
+func (a *runningArchiver) isCurrent(s *instance.State) bool {
+	return a.store == s.XR.Status.BackupStore && a.server.Authorities == s.XR.Status.Authorities
+}
+
 // stopOthers stops the archivers of instances that no longer want one. An archiver of a deleted instance ends when its
 // server has stopped.
 func (r *archivingReconciler) stopOthers(k instance.Key, lives []*instance.State) {
@@ -150,14 +155,14 @@ func (r *archivingReconciler) stopOthers(k instance.Key, lives []*instance.State
 			continue
 		}
 		keeps := slices.ContainsFunc(lives, func(s *instance.State) bool {
-			return s.Life.XR == uid && (mayArchive(s) && a.store == s.XR.Status.BackupStore || s.XR != nil && s.XR.IsDeleting())
+			return s.Life.XR == uid && (mayArchive(s) && a.isCurrent(s) || s.XR != nil && s.XR.IsDeleting())
 		})
 		if keeps {
 			continue
 		}
 		a.stop()
 		delete(r.running, uid)
-		if slices.ContainsFunc(lives, func(s *instance.State) bool { return s.Life.XR == uid }) {
+		if slices.ContainsFunc(lives, func(s *instance.State) bool { return s.Life.XR == uid && !mayArchive(s) }) {
 			go r.withdraw(a) // The instance goes on without an archive.
 		}
 	}
@@ -235,7 +240,7 @@ func (r *archivingReconciler) statusOf(ctx context.Context, s *instance.State, a
 	if !p.Until.IsZero() {
 		out.Until = &metav1.Time{Time: p.Until.Truncate(time.Second)}
 	}
-	from, ok, err := r.earliest(ctx, s, a, begun)
+	from, ok, err := r.earliest(ctx, s, a, p.Timeline, begun)
 	switch {
 	case err != nil:
 		return nil, err
@@ -250,8 +255,8 @@ func (r *archivingReconciler) statusOf(ctx context.Context, s *instance.State, a
 }
 
 // earliest returns the earliest time to which the instance can be recovered.
-func (r *archivingReconciler) earliest(ctx context.Context, s *instance.State, a *runningArchiver, begun time.Time) (time.Time,
-	bool, error) {
+func (r *archivingReconciler) earliest(ctx context.Context, s *instance.State, a *runningArchiver, t logarchive.Timeline,
+	begun time.Time) (time.Time, bool, error) {
 	all := &v1.BackupRecordList{}
 	if err := r.reader.List(ctx, all, client.MatchingLabels{v1.LabelInstance: s.Life.Key()}); err != nil {
 		return time.Time{}, false, fmt.Errorf("cannot list BackupRecords: %w", err)
@@ -259,18 +264,17 @@ func (r *archivingReconciler) earliest(ctx context.Context, s *instance.State, a
 	own := slices.DeleteFunc(all.Items, func(b v1.BackupRecord) bool { return b.Spec.Instance.XR != s.Life.XR })
 	bases, _ := stores.BasesOf(own)
 	a.keep(bases)
-	out, ok := recovery.Earliest(bases, begun)
+	out, ok := recovery.Earliest(bases, t, begun)
 	return out, ok, nil
 }
 
 // requestBase creates a Backup, because a recovery needs a backup that was taken after the archive began. The name is
 // the same for an hour, so that only one Backup is created, and another one if it has failed.
 func (r *archivingReconciler) requestBase(ctx context.Context, s *instance.State, t logarchive.Timeline) error {
-	_, random, _ := strings.Cut(t.Name(), "-")
 	return r.writer.Apply(ctx, []change.Change{change.NewObject(&v1.Backup{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1.GroupVersion.String(), Kind: v1.KindBackup},
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Life.Namespace,
-			Name: fmt.Sprintf("%.36s-log-%s-%s", s.Life.Name, random, r.clock().UTC().Format("15"))},
+			Name: fmt.Sprintf("%.36s%s-%s", s.Life.Name, recovery.RequestMark(t), r.clock().UTC().Format("15"))},
 		Spec: v1.BackupObjectSpec{Instance: v1.InstanceReference{Kind: s.Life.Kind, Name: s.Life.Name},
 			Method: v1.MethodOnline},
 	})})
@@ -345,8 +349,8 @@ func (r *archivingReconciler) archive(ctx context.Context, a *runningArchiver, p
 		},
 	}
 	err = archiver.Run(ctx)
-	if binlog.IsRefused(err) {
-		*password = "" // A restore or a user has replaced the account.
+	if binlog.IsServerError(err) {
+		*password = "" // A restore or a user may have changed the account, or its password may have expired.
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/logarchive"
@@ -13,6 +14,8 @@ type Base struct {
 	Record string
 	// Begun and Completed are the times between which the backup was taken. Its data is from a time between them.
 	Begun, Completed time.Time
+	// Request is the name of the Backup that requested it, or "".
+	Request string
 	// Lines are the timelines of the same instance in the same store, the oldest first.
 	Lines []Line
 }
@@ -27,7 +30,19 @@ type Line struct {
 
 // continues reports whether the timeline contains all transactions after a backup. The backup must have begun after
 // the timeline, because the transactions before the timeline are in no segment.
-func (l Line) continues(b Base) bool { return b.Begun.After(l.Begun) }
+func (l Line) continues(b Base) bool { return isAfter(b, l.Timeline, l.Begun) }
+
+// isAfter reports whether a backup was begun after a timeline. The clocks of the API server and of the controller may
+// differ, but a backup that was requested for the timeline was begun after it.
+func isAfter(b Base, t logarchive.Timeline, begun time.Time) bool {
+	return b.Begun.After(begun) || strings.Contains(b.Request, RequestMark(t))
+}
+
+// RequestMark returns a part of the name of each Backup that is requested because of a timeline.
+func RequestMark(t logarchive.Timeline) string {
+	_, random, _ := strings.Cut(t.Name(), "-")
+	return "-log-" + random
+}
 
 // Choose returns the backup and the timeline for a recovery to a time. The bases must be sorted, the newest first. If
 // the recovery is not possible, the error says which times are.
@@ -96,9 +111,9 @@ func hasLine(b Base, l Line) bool {
 
 // Earliest returns the earliest time to which a recovery with a timeline is possible, or false if there is none. The
 // bases may be in any order.
-func Earliest(bases []Base, begun time.Time) (out time.Time, ok bool) {
+func Earliest(bases []Base, t logarchive.Timeline, begun time.Time) (out time.Time, ok bool) {
 	for _, b := range bases {
-		if !b.Begun.After(begun) || ok && !b.Completed.Before(out) {
+		if !isAfter(b, t, begun) || ok && !b.Completed.Before(out) {
 			continue
 		}
 		out, ok = b.Completed, true

@@ -76,10 +76,15 @@ func TestChoose(t *testing.T) {
 // TestEarliest checks that only backups which were begun after the timeline count.
 func TestEarliest(t *testing.T) {
 	bases := []Base{base("b3", 30, 31), base("b2", 20, 21), base("b1", 10, 11)}
-	if got, ok := Earliest(bases, minute(10)); !ok || !got.Equal(minute(21)) {
+	if got, ok := Earliest(bases, logarchive.Timeline{}, minute(10)); !ok || !got.Equal(minute(21)) {
 		t.Errorf("want the first backup after the beginning, got %s, %t", got, ok)
 	}
-	if _, ok := Earliest(bases, minute(30)); ok {
+	if _, ok := Earliest(bases, logarchive.Timeline{Prefix: "log/20261122180000-abcdefghij"}, minute(30)); ok {
 		t.Error("want no backup")
+	}
+	bases[0].Request = "shop-log-abcdefghij-18"
+	line := logarchive.Timeline{Prefix: "log/20261122180000-abcdefghij"}
+	if got, ok := Earliest(bases, line, minute(30)); !ok || !got.Equal(minute(31)) {
+		t.Errorf("want the backup that was requested for the timeline, got %s, %t", got, ok)
 	}
 }

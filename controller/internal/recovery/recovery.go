@@ -131,6 +131,10 @@ func (r *Recovery) writeRelay(ctx context.Context, base binlog.Set) (*cut, error
 	if err != nil {
 		return nil, err
 	}
+	// A segment after the target may show that the clock was ahead at the target and was then corrected.
+	if err := r.Target.checkClock(all); err != nil {
+		return nil, err
+	}
 	all = r.Target.chooseNeeded(all)
 	if err := r.checkSpace(all); err != nil {
 		return nil, err

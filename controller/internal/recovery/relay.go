@@ -42,9 +42,6 @@ type relay struct {
 
 // writeSegments verifies and writes all segments up to the target. No file is written for a segment after it.
 func (r *relay) writeSegments(ctx context.Context, all []logarchive.Manifest) error {
-	if err := r.checkClock(all); err != nil {
-		return err
-	}
 	for i := range all {
 		if r.cut.isOver {
 			break
@@ -75,10 +72,10 @@ func (r *relay) writeIndex() error {
 
 // checkClock returns an error if the time to recover is in a part of the log in which the clock went backwards. Later
 // times are not ambiguous, because all transactions of that part are before them.
-func (r *relay) checkClock(all []logarchive.Manifest) error {
+func (t Target) checkClock(all []logarchive.Manifest) error {
 	for i := range all {
 		m := &all[i]
-		if m.SteppedAt == m.Number && r.cut.target.Time >= m.FirstTime && r.cut.target.Time < m.MaxTime {
+		if m.SteppedAt == m.Number && t.Time >= m.FirstTime && t.Time < m.MaxTime {
 			return exit.With(agent.ExitTarget, "segment %d of the archived log: %w", m.Number, errStepped)
 		}
 	}

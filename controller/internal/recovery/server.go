@@ -103,6 +103,8 @@ func (r *Recovery) options() ([]string, error) {
 		"--skip-replica-start=ON", "--replica-parallel-workers=" + strconv.Itoa(min(runtime.GOMAXPROCS(0)*2, maxWorkers)),
 		"--replica-preserve-commit-order=ON", "--replica-max-allowed-packet=1G",
 		"--replica-pending-jobs-size-max=1G", "--loose-replica-load-tmpdir=" + filepath.Join(r.Scratch, "tmp"),
+		// The log may contain statements that only work with settings of the instance.
+		"--loose-mysql-native-password=ON", "--innodb-strict-mode=OFF",
 		"--innodb-flush-log-at-trx-commit=0", "--innodb-doublewrite=OFF",
 	}
 	if page > 0 {

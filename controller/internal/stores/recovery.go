@@ -17,6 +17,10 @@ func (s *Store) LogOf(folder string) logarchive.Reader {
 	return logarchive.Reader{Bucket: s.Bucket, Key: s.Seal, Log: folder}
 }
 
+// longestBackup is the assumed duration of a backup whose completion time is unknown. If the backup took longer, the
+// recovery finds transactions after the target in it, and is refused.
+const longestBackup = time.Hour
+
 // BasesOf returns the verified backups among records that are in a store, without their timelines. The records must be
 // sorted newest first.
 func BasesOf(records []v1.BackupRecord) (bases []recovery.Base, backups []*v1.BackupRecord) {
@@ -25,8 +29,13 @@ func BasesOf(records []v1.BackupRecord) (bases []recovery.Base, backups []*v1.Ba
 		if !r.IsProven() || r.DeletionTimestamp != nil || r.LogFolder() == "" || r.Status.CompletionTime == nil {
 			continue
 		}
-		bases = append(bases, recovery.Base{Record: r.Name, Begun: r.Announced().Time,
-			Completed: r.Status.CompletionTime.Add(time.Second)}) // The time has whole seconds.
+		completed := r.Status.CompletionTime.Add(time.Second) // The time has whole seconds.
+		if r.Spec.AnnouncedAt != nil && completed.After(r.Spec.AnnouncedAt.Add(longestBackup)) {
+			// The BackupRecord was created again, and its completion time is that of the new one.
+			completed = r.Spec.AnnouncedAt.Add(longestBackup)
+		}
+		bases = append(bases, recovery.Base{Record: r.Name, Begun: r.Announced().Time, Completed: completed,
+			Request: r.Spec.Request})
 		backups = append(backups, r)
 	}
 	return bases, backups

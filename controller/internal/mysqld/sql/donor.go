@@ -128,7 +128,8 @@ func createAccount(ctx context.Context, s *Session, account, purpose string) (Pa
 		if perr != nil {
 			return "", perr
 		}
-		err = s.execStatement(ctx, "CREATE USER ?@'%' IDENTIFIED WITH caching_sha2_password BY ? REQUIRE SSL", account,
+		err = s.execStatement(ctx, "CREATE USER ?@'%' IDENTIFIED WITH caching_sha2_password BY ? REQUIRE SSL "+
+			"PASSWORD EXPIRE NEVER", account,
 			string(p))
 		if err == nil {
 			return p, nil
