@@ -68,6 +68,18 @@ const (
 	EventOrphanDeleted EventReason = "OrphanDeleted"
 )
 
+// Events on the claim about the archive of the binary log (spec.backup.continuous).
+const (
+	// EventArchivingInterrupted is a warning. It is sent when transactions are no longer archived. The controller
+	// retries, and sends no event for a retry.
+	EventArchivingInterrupted EventReason = "ArchivingInterrupted"
+	// EventArchivingResumed is sent when transactions are archived again.
+	EventArchivingResumed EventReason = "ArchivingResumed"
+	// EventArchiveGap is a warning. It is sent when transactions were lost before they were archived. A new archive
+	// begins after them.
+	EventArchiveGap EventReason = "ArchiveGap"
+)
+
 // Events on the claim of an instance that is being deleted, in the order in which they occur.
 const (
 	// EventBackupAnnounced is sent when the BackupRecord was created.

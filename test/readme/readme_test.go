@@ -215,6 +215,8 @@ var typists = map[string]typist{
 
 	"kubectl logs deployment/NAME":  {"test/e2e/readme_test.go", `"kubectl logs deployment/" + s.Name`},
 	"kubectl describe backupstores": {"test/e2e/store_test.go", `"kubectl describe backupstores"`},
+	"kubectl describe mysql NAME": {"test/e2e/archiving_test.go",
+		`"kubectl describe mysql --namespace "+s.Namespace+" "+s.Name`},
 
 	"make kubectl-mysql": byStandIns,
 	"kubectl mysql list": {"test/e2e/plugin_test.go", `"mysql", "list"`},

@@ -1,6 +1,7 @@
 package reconciler
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -14,6 +15,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -70,6 +72,8 @@ type archivingReconciler struct {
 	stores stores.Cluster
 	dial   sql.Dial
 	clock  func() time.Time
+	events events.EventRecorder
+	meter  *meter
 	// changed receives the keys of instances whose archiver has failed or recovered. There is a channel for each kind.
 	changed map[string]chan event.TypedGenericEvent[instance.Key]
 
@@ -85,13 +89,40 @@ type runningArchiver struct {
 	server change.Server
 	origin v1.BackedUpInstance
 	store  string
-	stop   context.CancelFunc
-	ended  chan struct{}
+	// started is the time at which the archiver was started.
+	started time.Time
+	stop    context.CancelFunc
+	ended   chan struct{}
 
 	mu       sync.Mutex
 	progress logarchive.Progress
 	failure  string
+	// retried is the first progress after the last failure, or nil.
+	retried  *logarchive.Progress
 	keepFrom time.Time
+}
+
+// Reconcile starts and stops the archivers of all instances with a name, and reports their progress.
+func (r *archivingReconciler) Reconcile(ctx context.Context, k instance.Key) (reconcile.Result, error) {
+	lives, err := r.gather.GatherXRs(ctx, k)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	r.stopOthers(k, lives)
+	r.startMissing(ctx, k, lives)
+	r.observeArchivers(k, lives)
+	out := reconcile.Result{}
+	for _, s := range lives {
+		if !mayArchive(s) {
+			continue
+		}
+		after, err := r.reconcileLife(ctx, s)
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		out.RequeueAfter = sooner(out.RequeueAfter, after)
+	}
+	return out, nil
 }
 
 // watchArchiving starts the controller for a kind.
@@ -112,32 +143,15 @@ func (r *archivingReconciler) watchArchiving(mgr ctrl.Manager, c composites, kin
 		Complete(r)
 }
 
-// Reconcile starts and stops the archivers of all instances with a name, and reports their progress.
-func (r *archivingReconciler) Reconcile(ctx context.Context, k instance.Key) (reconcile.Result, error) {
-	lives, err := r.gather.GatherXRs(ctx, k)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	r.stopOthers(k, lives)
-	out := reconcile.Result{}
-	for _, s := range lives {
-		if !mayArchive(s) {
-			continue
-		}
-		after, err := r.reconcileLife(ctx, k, s)
-		if err != nil {
-			return reconcile.Result{}, err
-		}
-		out.RequeueAfter = sooner(out.RequeueAfter, after)
-	}
-	return out, nil
+// wantsArchive reports whether the binary log of an instance is to be archived.
+func wantsArchive(xr *instance.Composite) bool {
+	return xr != nil && !xr.Stale && xr.Type == v1.TypeMySQL && xr.Spec.Backup.Continuous != nil && !xr.IsDeleting()
 }
 
-// mayArchive reports whether the binary log of an instance is to be archived. A deletion stops the server, and its
-// archiver ends with the last transaction.
+// mayArchive reports whether the binary log of an instance is to be archived, and can be. A deletion stops the server,
+// and its archiver ends with the last transaction.
 func mayArchive(s *instance.State) bool {
-	return s.XR != nil && !s.XR.Stale && s.XR.Type == v1.TypeMySQL && s.XR.Spec.Backup.Continuous != nil &&
-		s.XR.Status.BackupStore != "" && s.XR.Status.Authorities != "" && !s.XR.IsDeleting()
+	return wantsArchive(s.XR) && s.XR.Status.BackupStore != "" && s.XR.Status.Authorities != ""
 }
 
 // isCurrent reports whether an archiver has the store and the certificate authorities of the instance.
@@ -168,15 +182,33 @@ func (r *archivingReconciler) stopOthers(k instance.Key, lives []*instance.State
 	}
 }
 
-func (r *archivingReconciler) reconcileLife(ctx context.Context, k instance.Key, s *instance.State) (time.Duration,
-	error) {
-	_, serving := servedSince(s.XR)
+// startMissing starts the archivers of servers that have started.
+func (r *archivingReconciler) startMissing(ctx context.Context, k instance.Key, lives []*instance.State) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range lives {
+		if _, serving := servedSince(s.XR); serving && mayArchive(s) && r.running[s.Life.XR] == nil {
+			r.running[s.Life.XR] = r.start(ctx, k, s)
+		}
+	}
+}
+
+// observeArchivers adds the archiver of an instance to the metrics, or removes it.
+func (r *archivingReconciler) observeArchivers(k instance.Key, lives []*instance.State) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range lives {
+		if wantsArchive(s.XR) && s.XR.Status.Started && !s.XR.IsSuspended() {
+			r.meter.observeArchiver(k, r.running[s.Life.XR].observeProgress)
+			return
+		}
+	}
+	r.meter.observeArchiver(k, nil)
+}
+
+func (r *archivingReconciler) reconcileLife(ctx context.Context, s *instance.State) (time.Duration, error) {
 	r.mu.Lock()
 	a := r.running[s.Life.XR]
-	if a == nil && serving {
-		a = r.start(ctx, k, s)
-		r.running[s.Life.XR] = a
-	}
 	r.mu.Unlock()
 	if a == nil {
 		return 0, nil // The server has not started yet. Its first start is an event.
@@ -189,11 +221,16 @@ func (r *archivingReconciler) reconcileLife(ctx context.Context, k instance.Key,
 	if next.OK && next.From == nil {
 		after = baseInterval
 	}
-	if !isArchivingNews(s.XR.Status.Archiving, next) {
+	previous := s.XR.Status.Archiving
+	if !isArchivingNews(previous, next) {
 		return after, nil
 	}
-	err = r.writer.Apply(ctx, steps.PatchXRInternal(s, map[string]any{"archiving": archivingFields(next)}))
-	return after, err
+	if err := r.writer.Apply(ctx, steps.PatchXRInternal(s, map[string]any{
+		"archiving": archivingFields(next)})); err != nil {
+		return 0, err
+	}
+	r.announceArchiving(ctx, s, previous, next, a)
+	return after, nil
 }
 
 // isArchivingNews reports whether a status must be written. The time of the last transaction alone is written only
@@ -225,13 +262,10 @@ func archivingFields(a *v1.ArchivingStatus) map[string]any {
 func (r *archivingReconciler) statusOf(ctx context.Context, s *instance.State, a *runningArchiver) (*v1.ArchivingStatus,
 	error) {
 	p, failure := a.state()
-	out := &v1.ArchivingStatus{OK: failure == "" && p.Timeline.Prefix != "", Message: failure}
 	if p.Timeline.Prefix == "" {
-		if failure == "" {
-			out.Message = "The archive of the binary log begins"
-		}
-		return out, nil
+		return statusAtStart(s.XR.Status.Archiving, failure, r.clock().Sub(a.started)), nil
 	}
+	out := &v1.ArchivingStatus{OK: failure == "", Message: failure}
 	begun, err := p.Timeline.Begun()
 	if err != nil {
 		return nil, err
@@ -282,12 +316,12 @@ func (r *archivingReconciler) requestBase(ctx context.Context, s *instance.State
 
 // start starts an archiver.
 func (r *archivingReconciler) start(ctx context.Context, k instance.Key, s *instance.State) *runningArchiver {
-	running, stop := context.WithCancel(log.IntoContext(r.ctx, log.FromContext(ctx)))
+	running, stop := context.WithCancel(log.IntoContext(r.ctx, log.FromContext(ctx))) //nolint:gosec // stopOthers calls it.
 	a := &runningArchiver{key: k, server: change.Server{Of: s.Life, Authorities: s.XR.Status.Authorities},
-		store: s.XR.Status.BackupStore, stop: stop, ended: make(chan struct{}),
+		store: s.XR.Status.BackupStore, started: r.clock(), stop: stop, ended: make(chan struct{}),
 		origin: v1.BackedUpInstance{Kind: s.Life.Kind, Namespace: s.Life.Namespace, NamespaceUID: s.NamespaceUID(),
 			Name: s.Life.Name, XR: s.Life.XR}}
-	go r.run(running, a)
+	go r.run(running, a) //nolint:contextcheck // An archiver runs longer than a reconcile.
 	return a
 }
 
@@ -382,24 +416,55 @@ func (r *archivingReconciler) announce(k instance.Key) {
 	}
 }
 
-// report stores the progress. It returns true if users must see it at once.
+// report stores the progress. It returns true if users must see it at once. A failure remains until the archiver has
+// stored more than at its start. Otherwise, a store that can only be read would seem to work after each retry.
 func (a *runningArchiver) report(p logarchive.Progress) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	isNews := a.failure != "" || a.progress.Timeline != p.Timeline
-	a.progress, a.failure = p, ""
-	return isNews
+	isNew := a.progress.Timeline != p.Timeline
+	if !isNew { // A new connection reports the time in the store, and no gap.
+		p.Until, p.Gap = laterOf(p.Until, a.progress.Until), cmp.Or(p.Gap, a.progress.Gap)
+	}
+	a.progress = p
+	switch {
+	case a.failure == "":
+		return isNew
+	case a.retried == nil:
+		a.retried = &p
+		return isNew
+	case !p.Until.After(a.retried.Until) && p.Number <= a.retried.Number:
+		return isNew
+	}
+	a.failure = ""
+	return true
+}
+
+func laterOf(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // fail stores an error. It returns true if users must see it at once.
 func (a *runningArchiver) fail(failure string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.retried = nil
 	isNews := !instance.SaysSame(a.failure, failure)
 	if isNews {
 		a.failure = failure
 	}
 	return isNews
+}
+
+// observeProgress returns the current state for the metrics. There may be no archiver.
+func (a *runningArchiver) observeProgress() observedArchiver {
+	if a == nil {
+		return observedArchiver{}
+	}
+	p, failure := a.state()
+	return observedArchiver{isArchiving: failure == "" && p.Timeline.Prefix != "", until: p.Until}
 }
 
 // keep stores the beginning of the oldest backup. Earlier transactions are not needed. Without a backup, all are kept.

@@ -149,3 +149,10 @@ func eventOfVerdict(status metav1.ConditionStatus) announcement {
 	}
 	return announcement{reason: v1.EventRestoreTestUndecided}
 }
+
+// Events about the archive of a binary log.
+var (
+	archivingInterrupted = announcement{reason: v1.EventArchivingInterrupted, warning: true}
+	archivingResumed     = announcement{reason: v1.EventArchivingResumed}
+	archiveGap           = announcement{reason: v1.EventArchiveGap, warning: true}
+)

@@ -36,6 +36,8 @@ type observations struct {
 	records   map[instance.Key]observedBackups
 	// stores maps the name of each BackupStore to whether it is reachable.
 	stores map[string]bool
+	// archivers return the current states of the archivers of binary logs.
+	archivers map[instance.Key]func() observedArchiver
 	// skew returns the skew of the controller's clock. It is nil if the controller and the API server use the same
 	// clock.
 	skew func() clock.Skew
@@ -43,7 +45,14 @@ type observations struct {
 
 func newObservations() observations {
 	return observations{instances: map[instance.Key]observedInstance{}, records: map[instance.Key]observedBackups{},
-		stores: map[string]bool{}}
+		stores: map[string]bool{}, archivers: map[instance.Key]func() observedArchiver{}}
+}
+
+// An observedArchiver is the state of the archive of an instance's binary log.
+type observedArchiver struct {
+	isArchiving bool
+	// until is the time up to which all transactions are archived. It is zero if it is unknown.
+	until time.Time
 }
 
 // An observedInstance is the observed state of an instance. A time is zero if it is not set.
@@ -104,6 +113,13 @@ var (
 	descDeleted = prometheus.NewDesc("crossplane_mysql_deletion_timestamp_seconds",
 		"Unix time at which a user deleted an instance whose deletion has not ended, for the 1000 instances that "+
 			"wait the longest.", ofInstance, nil)
+	descArchiving = prometheus.NewDesc("crossplane_mysql_instance_archiving",
+		"1 while the binary log of an instance is archived, otherwise 0. Only instances with spec.backup.continuous are "+
+			"included that have started and are neither suspended nor being deleted. At most 1000 instances are included, "+
+			"starting with those whose binary log is not archived.", ofInstance, nil)
+	descArchivedUntil = prometheus.NewDesc("crossplane_mysql_instance_archived_until_timestamp_seconds",
+		"Unix time up to which all transactions of an instance are archived, for the 1000 instances whose archives are "+
+			"the furthest behind.", ofInstance, nil)
 	descStore = prometheus.NewDesc("crossplane_mysql_store_reachable",
 		"1 if the last probe of a BackupStore succeeded, otherwise 0.", []string{"store"}, nil)
 )
@@ -111,7 +127,7 @@ var (
 // Describe describes the gauges.
 func (m *meter) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descClockAhead, descInstances, descServing, descProblem, descCertificate,
-		descOverdue, descDeleted, descVerified, descSize, descDuration, descStore} {
+		descOverdue, descDeleted, descVerified, descSize, descDuration, descArchiving, descArchivedUntil, descStore} {
 		ch <- d
 	}
 }
@@ -140,6 +156,7 @@ func (m *meter) Collect(ch chan<- prometheus.Metric) {
 	}
 	m.collectInstances(send)
 	m.collectBackups(send)
+	m.collectArchivers(send)
 }
 
 // collectInstances collects the gauges of each instance.
@@ -207,6 +224,24 @@ func (m *meter) collectBackups(send func(*prometheus.Desc, float64, ...string)) 
 		if b.duration > 0 {
 			send(descDuration, b.duration.Seconds(), k.Kind, k.Namespace, k.Name)
 		}
+	}
+}
+
+// collectArchivers collects the gauges about archived binary logs.
+func (m *meter) collectArchivers(send func(*prometheus.Desc, float64, ...string)) {
+	archiving, until := map[instance.Key]time.Time{}, map[instance.Key]time.Time{}
+	for k, observe := range m.archivers {
+		a := observe()
+		archiving[k] = time.Unix(int64(number(a.isArchiving)), 0) // Archives that fail come first.
+		if !a.until.IsZero() {
+			until[k] = a.until
+		}
+	}
+	for _, k := range earliest(archiving) {
+		send(descArchiving, float64(archiving[k].Unix()), k.Kind, k.Namespace, k.Name)
+	}
+	for _, k := range earliest(until) {
+		send(descArchivedUntil, float64(until[k].UnixMilli())/1000, k.Kind, k.Namespace, k.Name)
 	}
 }
 
@@ -336,6 +371,16 @@ func (m *meter) forgetStore(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.stores, name)
+}
+
+// observeArchiver adds the archiver of an instance. It is removed if observe is nil.
+func (m *meter) observeArchiver(k instance.Key, observe func() observedArchiver) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.archivers, k)
+	if observe != nil {
+		m.archivers[k] = observe
+	}
 }
 
 const stateDeleting = "Deleting"

@@ -134,7 +134,7 @@ func (o Options) newReconcilers(mgr ctrl.Manager, cfg *rest.Config, watch *clock
 		stores: &storeReconciler{kube: kube, reader: live, writer: w, events: recorder, meter: meter, namespace: o.Namespace,
 			clock: watch.Now, holders: holders, lanes: lanes},
 		archiving: &archivingReconciler{gather: g, reader: live, writer: w, offer: rotate.Donors{Rotator: r}, stores: all,
-			dial: r.Dial, clock: time.Now, changed: map[string]chan event.TypedGenericEvent[instance.Key]{},
+			dial: r.Dial, clock: time.Now, events: recorder, meter: meter, changed: map[string]chan event.TypedGenericEvent[instance.Key]{},
 			running: map[types.UID]*runningArchiver{}},
 		releases: releaseCheck{reader: live, writer: w, release: o.Release},
 		archives: &archiveReconciler{gather: g, writer: w, cache: mgr.GetClient(), events: recorder},
