@@ -2,7 +2,9 @@ package v1
 
 import (
 	"cmp"
+	"regexp"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -595,6 +597,17 @@ func (r *RestoreSpec) FromText() string {
 		return *r.From
 	}
 	return r.FromKind + "/" + *r.From
+}
+
+var (
+	timePattern = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)$`)
+	gtidPattern = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(:[a-z_][a-z0-9_]{0,31})?:[1-9]\d{0,17}$`)
+)
+
+// IsMoment reports whether a text is a valid value of RestoreSpec.At.
+func IsMoment(text string) bool {
+	_, err := time.Parse(time.RFC3339Nano, text)
+	return err == nil && timePattern.MatchString(text) || gtidPattern.MatchString(text)
 }
 
 // ChoiceFrom and ChoiceImport are the prefixes of the restore sources From and Import. ChoiceAt precedes At.

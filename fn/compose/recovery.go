@@ -1,19 +1,11 @@
 package compose
 
 import (
-	"regexp"
-	"time"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
-)
-
-var (
-	timePattern = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)$`)
-	gtidPattern = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(:[a-z_][a-z0-9_]{0,31})?:[1-9]\d{0,17}$`)
 )
 
 // checkAt validates spec.restore.at.
@@ -23,8 +15,7 @@ func checkAt(r *resolved, fldPath *field.Path) field.ErrorList {
 		return nil
 	}
 	var errs field.ErrorList
-	_, err := time.Parse(time.RFC3339Nano, *restore.At)
-	if (err != nil || !timePattern.MatchString(*restore.At)) && !gtidPattern.MatchString(*restore.At) {
+	if !v1.IsMoment(*restore.At) {
 		errs = append(errs, field.Invalid(fldPath, clipText(*restore.At),
 			"must be a time, such as 2026-11-22T18:00:00.25Z, or the GTID of a transaction"))
 	}

@@ -2,6 +2,7 @@ package compose
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -114,8 +115,9 @@ func TestRecoveryPod(t *testing.T) {
 	found := &v1.RecoverySource{Choice: v1.ChoiceAt + testMoment, Backup: "b1", Recovery: recoveryTo(testTimeline)}
 	out := composed(t, given(previous("b1"), record("b1", 1, v1.BackupProven, inStore), at(found)))
 	pod := podOfRestore(t, out)
-	names := []string{}
-	for _, c := range append(pod.InitContainers, pod.Containers...) {
+	containers := slices.Concat(pod.InitContainers, pod.Containers)
+	names := make([]string, 0, len(containers))
+	for _, c := range containers {
 		names = append(names, c.Name)
 		hasAccess := false
 		for _, m := range c.VolumeMounts {

@@ -67,19 +67,20 @@ const maxRanges = 3
 
 // describeRanges returns the times to which a recovery is possible, the latest first.
 func describeRanges(bases []Base) string {
-	text, count := "", 0
+	var text strings.Builder
+	count := 0
 	for i := range bases {
 		from, until, ok := rangeOf(bases, i)
 		if !ok || count == maxRanges {
 			continue
 		}
 		count++
-		text += fmt.Sprintf("Possible is %s to %s. ", from.UTC().Format(time.RFC3339), until.UTC().Format(time.RFC3339))
+		fmt.Fprintf(&text, "Possible is %s to %s. ", from.UTC().Format(time.RFC3339), until.UTC().Format(time.RFC3339))
 	}
-	if text == "" {
+	if count == 0 {
 		return "No backup has an archived binary log (spec.backup.continuous) that continues it"
 	}
-	return text[:len(text)-2]
+	return strings.TrimSuffix(text.String(), ". ")
 }
 
 // rangeOf returns the times that are possible from a base, unless the range of an older base contains them.

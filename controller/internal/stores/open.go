@@ -87,6 +87,9 @@ func noSecret(name string) error {
 	return fmt.Errorf("there is no Secret %q in the controller's namespace", name)
 }
 
+// AgeRecipients returns the recipients that objects are encrypted for. It is empty if they are not encrypted.
+func (s *Store) AgeRecipients() []age.Recipient { return s.recipients }
+
 func (s *Store) takeKeys(secret *corev1.Secret) error {
 	seal, err := valueOf(secret, v1.StoreSealKey)
 	if err != nil {
@@ -120,6 +123,3 @@ func valueOf(s *corev1.Secret, key string) (string, error) {
 	}
 	return v, nil
 }
-
-// AgeRecipients returns the recipients that objects are encrypted for. It is empty if they are not encrypted.
-func (s *Store) AgeRecipients() []age.Recipient { return s.recipients }
