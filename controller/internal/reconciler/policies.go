@@ -14,7 +14,7 @@ import (
 
 // policyVersion is the version of the policies in controller/deploy that this controller requires. It changes if the
 // policies refuse something that an older controller does, or allow something that a newer one needs.
-const policyVersion = 10
+const policyVersion = 11
 
 // policyProbe is the name of a Secret that the policies always refuse. Their message contains their version. The
 // Secret is never stored.

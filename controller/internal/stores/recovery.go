@@ -31,7 +31,7 @@ func BasesOf(records []v1.BackupRecord) (bases []recovery.Base, backups []*v1.Ba
 		}
 		completed := r.Status.CompletionTime.Add(time.Second) // The time has whole seconds.
 		if r.Spec.AnnouncedAt != nil && completed.After(r.Spec.AnnouncedAt.Add(longestBackup)) {
-			// The BackupRecord was created again, and its completion time is that of the new one.
+			// The BackupRecord was created again, so its completion time is the time of its creation.
 			completed = r.Spec.AnnouncedAt.Add(longestBackup)
 		}
 		bases = append(bases, recovery.Base{Record: r.Name, Begun: r.Announced().Time, Completed: completed,
