@@ -139,6 +139,7 @@ func TestWhatIsMadeIsAllowed(t *testing.T) {
 		"Secret written":         {New: s, Old: s},
 		"Secret deleted":         {Old: s},
 		"certificate":            {New: secret("db-tls", corev1.SecretTypeOpaque, ours())},
+		"account for metrics":    {New: secret("db-metrics", corev1.SecretTypeOpaque, ours())},
 		"authority":              {New: inSystem(secret("authority-default-db-1", corev1.SecretTypeOpaque, ours()))},
 		"signer of grants": {New: inSystem(secret("crossplane-mysql-gateway-signer", corev1.SecretTypeOpaque,
 			map[string]string{v1.LabelManagedBy: v1.ManagedBy}))},
