@@ -35,7 +35,10 @@ func checkContinuous(r *resolved, fldPath *field.Path) field.ErrorList {
 		return nil
 	case r.database:
 		return field.ErrorList{field.Forbidden(fldPath, "is supported only for a MySQL, and not for a Database. Remove it")}
-	case r.store == "":
+	case r.spec.DeletionPolicy == v1.DeletionDiscard:
+		return field.ErrorList{field.Forbidden(fldPath,
+			"is not possible with deletionPolicy Discard, with which no backups are taken. Remove one of them")}
+	case r.store == "" && r.storeRefused == nil: // Another message says which stores are allowed.
 		return field.ErrorList{field.Forbidden(fldPath,
 			"requires a BackupStore. Set spec.backup.storeRef, or remove continuous")}
 	}

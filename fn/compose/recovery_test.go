@@ -95,6 +95,16 @@ func TestRecovery(t *testing.T) {
 	}
 }
 
+// TestContinuousNeedsBackups checks that an instance without backups cannot archive its binary log.
+func TestContinuousNeedsBackups(t *testing.T) {
+	_, err := Compose(given(func(in *Input) {
+		in.XR.Spec.DeletionPolicy, in.XR.Spec.Backup.Continuous = v1.DeletionDiscard, &v1.ContinuousBackup{}
+	}))
+	if err == nil || !strings.Contains(err.Error(), "spec.backup.continuous: Forbidden: is not possible with deletionPolicy Discard") {
+		t.Errorf("want a refusal, got %v", err)
+	}
+}
+
 // TestForgedRecovery checks that the annotation of a Job cannot name the binary log of another instance.
 func TestForgedRecovery(t *testing.T) {
 	forged, err := json.Marshal(v1.RestoreStatus{Backup: "b1", Phase: v1.RestoreRunning,

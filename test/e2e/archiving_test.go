@@ -17,7 +17,6 @@ func TestArchiving(t *testing.T) {
 	s3 := startS3(t)
 	b := offersStore(t, s3, newStoreKey(t, s3.namespace))
 	s := framework.NewServer(t, framework.ClassComposition)
-	s.Spec["deletionPolicy"] = discard
 	s.Spec["backup"] = map[string]any{"storeRef": map[string]any{"name": b.GetName()}, "continuous": map[string]any{}}
 	s.Begin(t)
 	isRecoverable(t, s)
