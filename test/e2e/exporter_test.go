@@ -86,10 +86,14 @@ func servesMetrics(t *testing.T, s *framework.Server) {
 		pod = p
 		return nil
 	})
-	url := s.Pods().ForwardMetrics(t, pod)
+	url := ""
 	s.Eventually(t, "the metrics", func(ctx context.Context) error {
+		if url == "" {
+			url = s.Pods().ForwardMetrics(t, pod)
+		}
 		text, err := getText(ctx, url)
 		if err != nil {
+			url = "" // A forwarded port is lost with the first connection that the exporter does not accept.
 			return err
 		}
 		for _, line := range []string{"\nmysql_up 1\n", "\nmysql_global_status_threads_connected ",
