@@ -368,10 +368,11 @@ func (s *session) storePart(ctx context.Context, stream Stream, p binlog.Part) e
 
 // openSegment begins the next segment.
 func (s *session) openSegment(ctx context.Context, f binlog.Format) error {
-	m := Manifest{Number: 1, ServerUUID: s.state.ServerUUID, Start: s.start.String()}
+	m := Manifest{Number: 1, ServerUUID: s.state.ServerUUID, Start: s.start.String(), BeforeTime: s.state.Now,
+		MaxTime: s.state.Now}
 	if l := s.last; l != nil {
 		m.Number, m.Previous = l.Number+1, l.Digest
-		m.MaxTime, m.SteppedAt, m.Transactions = l.MaxTime, l.SteppedAt, l.Transactions
+		m.BeforeTime, m.MaxTime, m.SteppedAt, m.Transactions = l.MaxTime, l.MaxTime, l.SteppedAt, l.Transactions
 		m.TotalBytes, m.TotalSize = l.TotalBytes, l.TotalSize
 	}
 	m.ServerVersion = f.Version()
@@ -411,8 +412,8 @@ func (s *session) publishSegment(ctx context.Context) error {
 		return err
 	}
 	m := c.manifest // A pointer into the segment would keep its buffers in memory.
-	s.last = &Last{Timeline: s.line, Manifest: &m, Digest: Digest(raw), Time: c.manifest.MaxTime}
-	s.until, s.known = until, max(s.known, c.manifest.MaxTime)
+	s.last = &Last{Timeline: s.line, Manifest: &m, Digest: Digest(raw), Time: m.LastTime}
+	s.until, s.known = until, max(s.known, m.LastTime)
 	s.Report(s.progress())
 	return nil
 }

@@ -79,7 +79,7 @@ func (r Reader) Last(ctx context.Context, t Timeline) (*Last, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.Time = max(h.Until, out.MaxTime)
+	out.Time = max(h.Until, out.LastTime)
 	return out, nil
 }
 
@@ -93,7 +93,7 @@ func (r Reader) Segment(ctx context.Context, t Timeline, number int64) (*Last, e
 	if err != nil {
 		return nil, err
 	}
-	return &Last{Timeline: t, Manifest: m, Digest: Digest(raw), Time: m.MaxTime}, nil
+	return &Last{Timeline: t, Manifest: m, Digest: Digest(raw), Time: m.LastTime}, nil
 }
 
 // Find returns the segment of a timeline that contains a transaction, which must not be in a segment that was pruned.

@@ -46,8 +46,11 @@ type Manifest struct {
 	// FirstTime and LastTime are the earliest and the latest commit time in the segment.
 	FirstTime uint64 `json:"firstTime"`
 	LastTime  uint64 `json:"lastTime"`
-	// MaxTime is the latest commit time in the timeline up to the end of the segment. SteppedAt is the number of the
-	// last segment in which the clock of the server went backwards, or 0.
+	// BeforeTime is a time before which all transactions before the segment were committed. For the first segment, it
+	// is the server's time when the timeline began. For other segments, it is MaxTime of the previous one.
+	BeforeTime uint64 `json:"beforeTime"`
+	// MaxTime is the latest of BeforeTime and of the commit times in the segment. SteppedAt is the number of the last
+	// segment in which a transaction has an earlier time than its predecessors, or 0.
 	MaxTime   uint64 `json:"maxTime"`
 	SteppedAt int64  `json:"steppedAt,omitempty"`
 	// Bytes is the size of the transactions before compression. TotalBytes, TotalSize and Transactions are the sums of

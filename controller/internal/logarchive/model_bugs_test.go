@@ -187,6 +187,10 @@ func TestModelFindsBugs(t *testing.T) {
 				return []binlog.Part{p}
 			}}, state
 		}},
+		"TheTimelineHasNoTime": {stream: func(_ *model, s Stream, state binlog.State) (Stream, binlog.State) {
+			state.Now = 0
+			return s, state
+		}},
 		"GapsAreNotReported": {report: func(p Progress) Progress {
 			p.Gap = ""
 			return p

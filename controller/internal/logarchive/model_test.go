@@ -324,7 +324,7 @@ func (m *model) checkTimeline(line Timeline) error {
 		return err
 	}
 	set.AddAll(start)
-	previous := ""
+	previous, predecessor := "", &Manifest{}
 	for n := int64(1); n <= number; n++ {
 		raw := m.objects.Get(line.ManifestKey(n))
 		l, err := m.reader().Segment(context.Background(), line, n)
@@ -346,9 +346,13 @@ func (m *model) checkTimeline(line Timeline) error {
 			}
 			set.Add(t.GTID)
 		}
-		if reason := checkManifest(l.Manifest, before, set, found[:size], found[size:]); reason != "" {
+		if n == 1 && !m.isComplete(start, l.BeforeTime) {
+			return errors.New("transactions before the timeline were committed after its beginning")
+		}
+		if reason := checkManifest(l.Manifest, predecessor, before, set, found[size:]); reason != "" {
 			return fmt.Errorf("segment %d: %s", n, reason)
 		}
+		predecessor = l.Manifest
 	}
 	isPart := false
 	m.server.Visit(func(all []*fakelog.Generation) {
@@ -360,23 +364,33 @@ func (m *model) checkTimeline(line Timeline) error {
 	return nil
 }
 
+// isComplete reports whether a generation of the server committed the transactions of a set before a time. It is always
+// true if the clock of the server may go backwards.
+func (m *model) isComplete(set binlog.Set, before uint64) (ok bool) {
+	m.server.Visit(func(all []*fakelog.Generation) {
+		ok = !m.isSteady || slices.ContainsFunc(all, func(g *fakelog.Generation) bool {
+			return !slices.ContainsFunc(g.Log, func(t fakelog.Transaction) bool { return set.Has(t.GTID) && t.Time > before })
+		})
+	})
+	return ok
+}
+
 // checkManifest returns a reason if the manifest does not describe its segment.
-func checkManifest(m *Manifest, before, until binlog.Set, earlier, own []archivedTransaction) string {
-	latest, stepped, first := uint64(0), false, own[0].Time
-	for _, t := range earlier {
-		latest = max(latest, t.Time)
-	}
+func checkManifest(m, previous *Manifest, before, until binlog.Set, own []archivedTransaction) string {
+	latest, stepped, first, last := m.BeforeTime, false, own[0].Time, uint64(0)
 	for _, t := range own {
 		stepped = stepped || t.Time < latest
-		latest, first = max(latest, t.Time), min(first, t.Time)
+		latest, first, last = max(latest, t.Time), min(first, t.Time), max(last, t.Time)
 	}
 	got, err := m.BeforeSegment()
 	switch {
 	case err != nil || !got.Equal(before) || m.Until != until.String():
 		return "its GTIDs are wrong"
-	case m.MaxTime != latest || m.FirstTime != first || stepped != (m.SteppedAt == m.Number):
+	case m.Number > 1 && m.BeforeTime != previous.MaxTime:
+		return "its time of the transactions before it is wrong"
+	case m.MaxTime != latest || m.FirstTime != first || m.LastTime != last || stepped != (m.SteppedAt == m.Number):
 		return "its times are wrong"
-	case m.Transactions != int64(len(earlier)+len(own)):
+	case m.Transactions != previous.Transactions+int64(len(own)):
 		return "its number of transactions is wrong"
 	}
 	return ""
