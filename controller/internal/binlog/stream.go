@@ -148,6 +148,8 @@ type Part struct {
 	Raw []byte
 	// IsEnd is true for the last part of a transaction.
 	IsEnd bool
+	// Format is the format of the transaction. It is empty for a heartbeat.
+	Format Format
 	// At is a time by the server's clock, in microseconds since 1970. It is set for a heartbeat. The server has sent all
 	// transactions that it had at that time before this heartbeat. At is 0 if no such time is known.
 	At uint64
@@ -175,9 +177,6 @@ func (s *Stream) Next() (Part, error) {
 		}
 	}
 }
-
-// Format returns the format of the parts that Next has returned last.
-func (s *Stream) Format() Format { return Format{s.scan.format} }
 
 // Close closes the connection. A concurrent Next returns an error.
 func (s *Stream) Close() { _ = s.conn.Conn.Conn.Close() }
@@ -258,7 +257,7 @@ func (s *Stream) parsePart(e event, heard uint64) (p Part, ok bool, err error) {
 	if err != nil || !step.isPart {
 		return Part{}, false, err
 	}
-	return Part{Begin: step.begin, Raw: e, IsEnd: step.isEnd}, true, nil
+	return Part{Begin: step.begin, Raw: e, IsEnd: step.isEnd, Format: Format{s.scan.format}}, true, nil
 }
 
 // IsPurged reports whether an error says that the server has deleted transactions that were requested

@@ -40,7 +40,6 @@ const (
 type Stream interface {
 	Start(after binlog.Set) error
 	Next() (binlog.Part, error)
-	Format() binlog.Format
 	Close()
 }
 
@@ -278,7 +277,7 @@ func (s *session) followStream(ctx context.Context, stream Stream) error {
 		case p := <-parts:
 			if err = p.err; err == nil && len(p.Raw) > 0 {
 				inTransaction = !p.IsEnd
-				err = s.storePart(ctx, stream, p.Part)
+				err = s.storePart(ctx, p.Part)
 			} else if err == nil && s.current == nil {
 				s.noteHeartbeat(p.At)
 			}
@@ -342,16 +341,16 @@ func (s *session) noteHeartbeat(received uint64) {
 	}
 }
 
-// storePart appends a part of a transaction to the current segment, and publishes the segment if it is large.
-func (s *session) storePart(ctx context.Context, stream Stream, p binlog.Part) error {
-	isLarge := p.Begin != nil && p.Begin.Length > segmentBytes
-	if isLarge && s.current != nil {
+// storePart appends a part of a transaction to the current segment, and publishes the segment if it is large. A large
+// transaction, and one with another format, begin a segment.
+func (s *session) storePart(ctx context.Context, p binlog.Part) error {
+	if c := s.current; c != nil && p.Begin != nil && (p.Begin.Length > segmentBytes || !c.format.Fits(p.Format)) {
 		if err := s.publishSegment(ctx); err != nil {
 			return err
 		}
 	}
 	if s.current == nil {
-		if err := s.openSegment(ctx, stream.Format()); err != nil {
+		if err := s.openSegment(ctx, p.Format); err != nil {
 			return err
 		}
 	}

@@ -113,7 +113,7 @@ func sendOldTransaction(m *model, s Stream, state binlog.State) (Stream, binlog.
 		if !p.IsEnd {
 			return nil
 		}
-		out := []binlog.Part{{Begin: &replaced.Begin, Raw: replaced.Bytes(), IsEnd: true}}
+		out := []binlog.Part{{Begin: &replaced.Begin, Raw: replaced.Bytes(), IsEnd: true, Format: replaced.Format}}
 		replaced = nil
 		return out
 	}}, state
@@ -190,6 +190,16 @@ func TestModelFindsBugs(t *testing.T) {
 		"TheTimelineHasNoTime": {stream: func(_ *model, s Stream, state binlog.State) (Stream, binlog.State) {
 			state.Now = 0
 			return s, state
+		}},
+		"TheFormatIsThatOfTheFirstPart": {stream: func(_ *model, s Stream, state binlog.State) (Stream, binlog.State) {
+			var first binlog.Format
+			return &editedStream{Stream: s, edit: func(p binlog.Part) []binlog.Part {
+				if !first.IsKnown() {
+					first = p.Format
+				}
+				p.Format = first
+				return []binlog.Part{p}
+			}}, state
 		}},
 		"GapsAreNotReported": {report: func(p Progress) Progress {
 			p.Gap = ""

@@ -222,7 +222,9 @@ func (m *model) act() {
 		for range m.rand.IntN(2 * (n + 1)) {
 			m.server.Commit(m.rand.IntN(100), 0)
 		}
-	case k < 94 && !m.isSteady:
+	case k < 96:
+		m.server.ChangeChecksum()
+	case k < 98 && !m.isSteady:
 		m.server.StepClock(-time.Duration(m.rand.IntN(5_000)) * time.Millisecond)
 	}
 }

@@ -106,6 +106,7 @@ func (u *upload) deleteParts(ctx context.Context) {
 type segment struct {
 	manifest Manifest
 	set      binlog.Set
+	format   binlog.Format
 
 	upload    *upload
 	encrypted io.WriteCloser
@@ -116,7 +117,7 @@ type segment struct {
 
 // newSegment begins a segment after the previous one, which may be nil.
 func newSegment(u *upload, f binlog.Format, before binlog.Set, recipients []age.Recipient) (*segment, error) {
-	s := &segment{set: binlog.Set{}, upload: u, encrypted: nopCloser{u}, digest: sha256.New()}
+	s := &segment{set: binlog.Set{}, format: f, upload: u, encrypted: nopCloser{u}, digest: sha256.New()}
 	var err error
 	if len(recipients) > 0 {
 		if s.encrypted, err = age.Encrypt(u, recipients...); err != nil {

@@ -42,7 +42,9 @@ type Server struct {
 	all     []*Generation
 	offset  time.Duration
 	counter uint64
-	streams map[*Stream]bool
+	// hasNoChecksums is true if new transactions have no checksums.
+	hasNoChecksums bool
+	streams        map[*Stream]bool
 }
 
 // NewServer returns a server without transactions.
@@ -79,8 +81,19 @@ func (s *Server) Commit(size int, ago time.Duration) {
 	for all := g.Before[g.UUID]; len(all) > 0; all = nil {
 		next.Number += all[len(all)-1].Last
 	}
-	g.Log = append(g.Log, NewTransaction(next, micros, bodies...))
+	checksum := checksumSize
+	if s.hasNoChecksums {
+		checksum = 0
+	}
+	g.Log = append(g.Log, newTransaction(next, micros, checksum, bodies...))
 	s.announceChange()
+}
+
+// ChangeChecksum changes binlog_checksum from CRC32 to NONE or back.
+func (s *Server) ChangeChecksum() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hasNoChecksums = !s.hasNoChecksums
 }
 
 // Executed returns all transactions of the server.
@@ -207,9 +220,6 @@ func (st *Stream) Start(after binlog.Set) error {
 	return nil
 }
 
-// Format implements logarchive.Stream.
-func (st *Stream) Format() binlog.Format { return Format() }
-
 // Close implements logarchive.Stream.
 func (st *Stream) Close() {
 	st.server.mu.Lock()
@@ -267,7 +277,7 @@ func (st *Stream) take() (p binlog.Part, ok bool, changed <-chan struct{}, err e
 		return binlog.Part{}, false, st.server.changed, nil
 	}
 	t := &log[st.next]
-	p = binlog.Part{Raw: t.Parts[st.part], IsEnd: st.part == len(t.Parts)-1, At: st.server.now()}
+	p = binlog.Part{Raw: t.Parts[st.part], IsEnd: st.part == len(t.Parts)-1, Format: t.Format, At: st.server.now()}
 	if st.part == 0 {
 		begin := t.Begin
 		p.Begin = &begin

@@ -1,0 +1,39 @@
+package binlog
+
+import (
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestParsePart checks that each part of a transaction has the format of its file.
+func TestParsePart(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join("testdata", "real.binlog"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, parts := &Stream{scan: scanner{isSent: true}}, 0
+	for raw = raw[len(magic):]; len(raw) > 0; {
+		size := binary.LittleEndian.Uint32(raw[9:])
+		p, ok, err := s.parsePart(raw[:size], 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ok {
+			parts++
+			if !p.Format.IsKnown() || p.Format.Version()[:5] != "9.7.4" || !p.Format.Fits(Format{s.scan.format}) {
+				t.Fatalf("part %d has no format", parts)
+			}
+		}
+		raw = raw[size:]
+	}
+	if parts == 0 {
+		t.Error("no parts")
+	}
+	heartbeat := make(event, headerSize)
+	heartbeat[4] = typeHeartbeat
+	if p, ok, err := s.parsePart(heartbeat, 0); err != nil || !ok || len(p.Raw) > 0 || p.Format.IsKnown() {
+		t.Errorf("%+v, %v, %v", p, ok, err)
+	}
+}
