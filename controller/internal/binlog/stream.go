@@ -47,7 +47,7 @@ type State struct {
 	ServerUUID string
 	// Executed are all transactions of the server. Purged are those that are no longer in its binary log.
 	Executed, Purged Set
-	// Now is the server's time in microseconds since 1970.
+	// Now is the server's time in microseconds since 1970, from before it read the sets.
 	Now uint64
 	// ExpireAfter is the time after which the server deletes its binary log files. 0 means never.
 	ExpireAfter time.Duration
@@ -62,9 +62,6 @@ type Stream struct {
 	limit *loginConn
 	scan  scanner
 	id    uint32
-	// login is the time at which the server has sent its own time. Together they give the server's time at any moment.
-	// Later steps of the clock of this process have no effect, because time.Since uses the monotonic clock.
-	login time.Time
 }
 
 // ErrUnsuitable is the error for a server whose settings do not allow a complete archive of its binary log.
@@ -150,14 +147,10 @@ type Part struct {
 	IsEnd bool
 	// Format is the format of the transaction. It is empty for a heartbeat.
 	Format Format
-	// At is a time by the server's clock, in microseconds since 1970. It is set for a heartbeat. The server has sent all
-	// transactions that it had at that time before this heartbeat. At is 0 if no such time is known.
-	At uint64
 }
 
 // Next waits for the next part. It returns an error if the connection is silent for longer than a few heartbeats.
 func (s *Stream) Next() (Part, error) {
-	begun := time.Now()
 	for {
 		_ = s.conn.SetDeadline(time.Now().Add(silence))
 		raw, err := s.readPacket()
@@ -171,7 +164,7 @@ func (s *Stream) Next() (Part, error) {
 		default:
 			return Part{}, errors.New("the server has ended the binary log")
 		}
-		p, ok, err := s.parsePart(raw[1:], s.heartbeatTime(begun))
+		p, ok, err := s.parsePart(raw[1:])
 		if err != nil || ok {
 			return p, err
 		}
@@ -200,12 +193,13 @@ func (s *Stream) readPacket() ([]byte, error) {
 func (s *Stream) readState() error {
 	_ = s.conn.SetDeadline(time.Now().Add(loginTime))
 	r, err := s.conn.Execute("SELECT @@server_uuid, @@gtid_executed, @@gtid_purged, @@gtid_mode, @@log_bin, " +
-		"@@binlog_expire_logs_seconds, @@server_id, CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS UNSIGNED)")
+		"@@binlog_expire_logs_seconds, @@server_id, " +
+		// UNIX_TIMESTAMP(NOW(6)) would be wrong in the hour in which the daylight saving time of the server ends.
+		"TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6))")
 	if err != nil {
 		return fmt.Errorf("cannot read the state of the binary log: %w", err)
 	}
 	defer r.Close()
-	s.login = time.Now() // The server has read its clock before, so the time is not too late.
 	text := make([]string, 7)
 	for k := range text {
 		if text[k], err = r.GetString(0, k); err != nil {
@@ -235,19 +229,9 @@ func (s *Stream) readState() error {
 	return err
 }
 
-// heartbeatTime returns the time of a heartbeat that was received now by a caller that waits since some time. A
-// heartbeat has no time of its own. If the caller did not wait for it, the heartbeat was sent before, and transactions
-// may follow it that are older than the present. If the caller did wait, the connection was empty when it began.
-func (s *Stream) heartbeatTime(begun time.Time) uint64 {
-	if time.Since(begun) < heartbeat/4 {
-		return 0
-	}
-	return s.State.Now + uint64(max(begun.Sub(s.login), 0)/time.Microsecond)
-}
-
-func (s *Stream) parsePart(e event, heard uint64) (p Part, ok bool, err error) {
+func (s *Stream) parsePart(e event) (p Part, ok bool, err error) {
 	if len(e) >= headerSize && (e.eventType() == typeHeartbeat || e.eventType() == typeHeartbeatV2) {
-		return Part{At: heard}, true, nil
+		return Part{}, true, nil
 	}
 	// The first event is an artificial rotation, which precedes the format description.
 	if len(e) >= headerSize && e.eventType() == typeRotate && s.scan.rest == 0 {

@@ -16,7 +16,7 @@ func TestParsePart(t *testing.T) {
 	s, parts := &Stream{scan: scanner{isSent: true}}, 0
 	for raw = raw[len(magic):]; len(raw) > 0; {
 		size := binary.LittleEndian.Uint32(raw[9:])
-		p, ok, err := s.parsePart(raw[:size], 0)
+		p, ok, err := s.parsePart(raw[:size])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,7 +33,7 @@ func TestParsePart(t *testing.T) {
 	}
 	heartbeat := make(event, headerSize)
 	heartbeat[4] = typeHeartbeat
-	if p, ok, err := s.parsePart(heartbeat, 0); err != nil || !ok || len(p.Raw) > 0 || p.Format.IsKnown() {
+	if p, ok, err := s.parsePart(heartbeat); err != nil || !ok || len(p.Raw) > 0 || p.Format.IsKnown() {
 		t.Errorf("%+v, %v, %v", p, ok, err)
 	}
 }

@@ -27,9 +27,13 @@ const (
 	segmentBytes = 4 << 20
 	// headTime is the interval at which the head of a timeline is written.
 	headTime = time.Minute
-	// heartbeatDelay is the maximum time from the commit time of a transaction until the server can send it. The server
-	// sends a transaction after it has written it to its disk, and a heartbeat may precede it.
-	heartbeatDelay = 2 * time.Second
+	// commitDelay is the maximum time from the commit time of a transaction until it is in gtid_executed. The server
+	// writes the transaction to its disk in this time.
+	commitDelay = 4 * time.Second
+	// stateTime is the interval at which an idle server is asked for its transactions. It is also the timeout.
+	stateTime = 4 * time.Second
+	// maxDoubts is the maximum number of consecutive answers that do not confirm that the archive is complete.
+	maxDoubts = 15
 	// pruneMargin is the time for which segments are kept longer, because the clock of the server may differ.
 	pruneMargin = time.Hour
 	// drainTime is the maximum time in which the last segments are sent when the archiver is stopped.
@@ -63,6 +67,9 @@ type Archiver struct {
 	Recipients []age.Recipient
 	// Connect logs in to the server. The state is that at the login.
 	Connect func(ctx context.Context) (Stream, binlog.State, error)
+	// State returns the present state of the server. It uses another connection, and is not called concurrently. Without
+	// State, the archiver does not notice that the log of a connected server was reset.
+	State func(ctx context.Context) (binlog.State, error)
 	// KeepFrom returns the time before which transactions are no longer needed, or the zero time to keep all. If it is
 	// nil, all are kept.
 	KeepFrom func() time.Time
@@ -87,7 +94,7 @@ func (a *Archiver) Run(ctx context.Context) error {
 		return err
 	}
 	defer func() { stream.Close() }()
-	s := &session{Archiver: a, state: state, newest: newest, last: last, nextHead: a.Now()}
+	s := &session{Archiver: a, state: state, newest: newest, last: last, nextHead: a.Now(), idle: newIdleCheck()}
 	if gap := cmp.Or(damage, gapOf(last, state)); gap != "" {
 		s.beginTimeline(gap)
 	} else {
@@ -160,6 +167,8 @@ type session struct {
 
 	current *segment
 	begun   time.Time
+	// idle is what the server says while it sends nothing.
+	idle idleCheck
 	// known is a time up to which the segments contain all transactions, in microseconds by the server's clock.
 	known    uint64
 	nextHead time.Time
@@ -278,12 +287,15 @@ func (s *session) followStream(ctx context.Context, stream Stream) error {
 			if err = p.err; err == nil && len(p.Raw) > 0 {
 				inTransaction = !p.IsEnd
 				err = s.storePart(ctx, p.Part)
-			} else if err == nil && s.current == nil {
-				s.noteHeartbeat(p.At)
+				s.idle.noteTransaction()
 			}
+		case r := <-s.idle.results:
+			err = s.noteState(r)
 		case <-tick.C:
 			if !inTransaction && s.current != nil && s.Now().Sub(s.begun) >= segmentTime {
 				err = s.publishSegment(ctx)
+			} else if s.current == nil {
+				s.askState(ctx)
 			}
 		}
 		if err == nil && !inTransaction && s.current == nil {
@@ -332,15 +344,6 @@ func (s *session) storeRest(ctx context.Context) error {
 	return s.writeHead(ctx)
 }
 
-// noteHeartbeat notes a heartbeat, which the server sends if it had nothing to send for some time.
-func (s *session) noteHeartbeat(received uint64) {
-	delay := uint64(heartbeatDelay / time.Microsecond)
-	if until := received - min(delay, received); until > s.known {
-		s.known = until
-		s.Report(s.progress())
-	}
-}
-
 // storePart appends a part of a transaction to the current segment, and publishes the segment if it is large. A large
 // transaction, and one with another format, begin a segment.
 func (s *session) storePart(ctx context.Context, p binlog.Part) error {
@@ -383,7 +386,7 @@ func (s *session) openSegment(ctx context.Context, f binlog.Format) error {
 	if err != nil {
 		return err
 	}
-	c.manifest = m
+	c.manifest, c.known = m, s.known
 	s.current, s.begun = c, s.Now()
 	return nil
 }

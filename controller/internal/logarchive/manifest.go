@@ -50,7 +50,8 @@ type Manifest struct {
 	// is the server's time when the timeline began. For other segments, it is MaxTime of the previous one.
 	BeforeTime uint64 `json:"beforeTime"`
 	// MaxTime is the latest of BeforeTime and of the commit times in the segment. SteppedAt is the number of the last
-	// segment in which a transaction has an earlier time than its predecessors, or 0.
+	// segment in which a transaction has an earlier time than its predecessors, or 0. A transaction may also have a time
+	// for which the archive was already complete. MaxTime then includes the time up to which it was complete.
 	MaxTime   uint64 `json:"maxTime"`
 	SteppedAt int64  `json:"steppedAt,omitempty"`
 	// Bytes is the size of the transactions before compression. TotalBytes, TotalSize and Transactions are the sums of

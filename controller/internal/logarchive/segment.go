@@ -107,6 +107,8 @@ type segment struct {
 	manifest Manifest
 	set      binlog.Set
 	format   binlog.Format
+	// known is a time up to which the previous segments were known to contain all transactions.
+	known uint64
 
 	upload    *upload
 	encrypted io.WriteCloser
@@ -147,8 +149,8 @@ func (s *segment) addPart(p binlog.Part) error {
 		if m.FirstTime == 0 || b.Time < m.FirstTime {
 			m.FirstTime = b.Time
 		}
-		if b.Time < m.MaxTime {
-			m.SteppedAt = m.Number
+		if b.Time < max(m.MaxTime, s.known) {
+			m.SteppedAt, m.MaxTime = m.Number, max(m.MaxTime, s.known)
 		}
 		m.LastTime, m.MaxTime, m.LastGTID = max(m.LastTime, b.Time), max(m.MaxTime, b.Time), b.GTID.String()
 		m.Transactions++

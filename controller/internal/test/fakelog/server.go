@@ -19,6 +19,8 @@ const Heartbeat = 2 * time.Second
 // A Generation is the log of a server until it is reset, or until the server gets other data.
 type Generation struct {
 	UUID string
+	// Begun is the time of the reset or of the new data, in microseconds since 1970.
+	Begun uint64
 	// Before are the transactions before the log.
 	Before binlog.Set
 	Log    []Transaction
@@ -74,6 +76,9 @@ func (s *Server) Commit(size int, ago time.Duration) {
 		bodies = append(bodies, body)
 	}
 	micros := s.now() - uint64(ago.Microseconds()) //nolint:gosec // It is positive.
+	if s.offset >= 0 {
+		micros = max(micros, g.Begun)
+	}
 	if n := len(g.Log); n > 0 && s.offset >= 0 {
 		micros = max(micros, g.Log[n-1].Time) // The order of the log is the order of the commits.
 	}
@@ -117,9 +122,21 @@ func (s *Server) Purge(rest int) {
 	}
 }
 
-// Reset deletes the whole log like RESET BINARY LOGS AND GTIDS.
+// Reset deletes the whole log like RESET BINARY LOGS AND GTIDS. Existing connections send only the old log, and then
+// heartbeats.
 func (s *Server) Reset() {
 	s.replace(func(g *Generation) *Generation { return &Generation{UUID: g.UUID} })
+}
+
+// State returns what the server says about its log.
+func (s *Server) State() binlog.State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stateOf(s.current())
+}
+
+func (s *Server) stateOf(g *Generation) binlog.State {
+	return binlog.State{ServerUUID: g.UUID, Executed: g.executed(len(g.Log)), Purged: g.executed(g.purged), Now: s.now()}
 }
 
 // Replace gives the server another server_uuid and an empty log, like a restored backup.
@@ -127,6 +144,7 @@ func (s *Server) Replace() {
 	s.replace(func(g *Generation) *Generation {
 		return &Generation{UUID: uuid.NewString(), Before: g.executed(len(g.Log))}
 	})
+	s.Break()
 }
 
 // Rewind gives the server older data with its log, like a snapshot of a volume.
@@ -135,6 +153,7 @@ func (s *Server) Rewind(lost int) {
 		end := max(len(g.Log)-lost, 0)
 		return &Generation{UUID: g.UUID, Before: g.Before, Log: g.Log[:end:end], purged: min(g.purged, end)}
 	})
+	s.Break()
 }
 
 // StepClock changes the clock of the server.
@@ -163,8 +182,7 @@ func (s *Server) Connect(context.Context) (*Stream, binlog.State, error) {
 	g := s.current()
 	st := &Stream{server: s, generation: g, broken: make(chan struct{})}
 	s.streams[st] = true
-	return st, binlog.State{ServerUUID: g.UUID, Executed: g.executed(len(g.Log)), Purged: g.executed(g.purged),
-		Now: s.now()}, nil
+	return st, s.stateOf(g), nil
 }
 
 func (s *Server) current() *Generation { return s.all[len(s.all)-1] }
@@ -184,8 +202,8 @@ func (s *Server) replace(next func(*Generation) *Generation) {
 	if g.Before == nil {
 		g.Before = binlog.Set{}
 	}
+	g.Begun = s.now()
 	s.all = append(s.all, g)
-	s.breakAll()
 }
 
 func (s *Server) breakAll() {
@@ -206,6 +224,13 @@ type Stream struct {
 
 	broken chan struct{}
 	cause  error
+}
+
+// State returns what the server said if its log were the log that the connection reads.
+func (st *Stream) State() binlog.State {
+	st.server.mu.Lock()
+	defer st.server.mu.Unlock()
+	return st.server.stateOf(st.generation)
 }
 
 // Start implements logarchive.Stream.
@@ -231,9 +256,6 @@ func (st *Stream) Close() {
 func (st *Stream) Next() (binlog.Part, error) {
 	timer := time.NewTimer(Heartbeat)
 	defer timer.Stop()
-	st.server.mu.Lock()
-	begun := st.server.now()
-	st.server.mu.Unlock()
 	for {
 		p, ok, changed, err := st.take()
 		if ok || err != nil {
@@ -243,7 +265,7 @@ func (st *Stream) Next() (binlog.Part, error) {
 		case <-changed:
 		case <-st.broken:
 		case <-timer.C:
-			return binlog.Part{At: begun}, nil
+			return binlog.Part{}, nil
 		}
 	}
 }
@@ -277,7 +299,7 @@ func (st *Stream) take() (p binlog.Part, ok bool, changed <-chan struct{}, err e
 		return binlog.Part{}, false, st.server.changed, nil
 	}
 	t := &log[st.next]
-	p = binlog.Part{Raw: t.Parts[st.part], IsEnd: st.part == len(t.Parts)-1, Format: t.Format, At: st.server.now()}
+	p = binlog.Part{Raw: t.Parts[st.part], IsEnd: st.part == len(t.Parts)-1, Format: t.Format}
 	if st.part == 0 {
 		begin := t.Begin
 		p.Begin = &begin
