@@ -25,8 +25,10 @@ const (
 	// segmentBytes is the size of the transactions after which a segment is sent. Larger transactions get a segment of
 	// their own, and are not kept in memory.
 	segmentBytes = 4 << 20
-	// headTime is the interval at which the head of a timeline is written.
+	// headTime is the interval at which the head of a timeline is written. heldTime is the interval at which the owner of
+	// the prefix is checked before the timeline has a segment.
 	headTime = time.Minute
+	heldTime = 10 * time.Second
 	// commitDelay is the maximum time from the commit time of a transaction until it is in gtid_executed. The server
 	// writes the transaction to its disk in this time.
 	commitDelay = 4 * time.Second
@@ -70,6 +72,9 @@ type Archiver struct {
 	// State returns the present state of the server. It uses another connection, and is not called concurrently. Without
 	// State, the archiver does not notice that the log of a connected server was reset.
 	State func(ctx context.Context) (binlog.State, error)
+	// Held returns an error if this archiver must not write to the prefix of the archive any more, because another
+	// cluster or instance owns it. It is called before each write of the head. If it is nil, the prefix is not checked.
+	Held func(ctx context.Context) error
 	// KeepFrom returns the time before which transactions are no longer needed, or the zero time to keep all. If it is
 	// nil, all are kept.
 	KeepFrom func() time.Time
@@ -420,11 +425,11 @@ func (s *session) publishSegment(ctx context.Context) error {
 	return nil
 }
 
-// putOnce writes a manifest. A request may reach the store although it has failed, so an existing manifest is
-// compared.
+// putOnce writes a manifest and reads it back. A request may reach the store although it has failed, so an existing
+// manifest is compared. A store without conditional writes may overwrite the manifest of another archiver, and both
+// archivers read the same manifest afterwards.
 func (s *session) putOnce(ctx context.Context, key string, raw []byte) error {
-	err := s.Bucket.PutIf(ctx, key, raw, "")
-	if !store.Is(err, store.Exists) {
+	if err := s.Bucket.PutIf(ctx, key, raw, ""); err != nil && !store.Is(err, store.Exists) {
 		return err
 	}
 	found, rerr := s.Bucket.ReadSmall(ctx, key, store.MaxSealed)
@@ -439,7 +444,16 @@ func (s *session) putOnce(ctx context.Context, key string, raw []byte) error {
 
 // writeHead writes the head of the timeline from time to time.
 func (s *session) writeHead(ctx context.Context) error {
-	if s.last == nil || s.Now().Before(s.nextHead) {
+	if s.Now().Before(s.nextHead) {
+		return nil
+	}
+	if s.Held != nil {
+		if err := s.Held(ctx); err != nil {
+			return err
+		}
+	}
+	if s.last == nil {
+		s.nextHead = s.Now().Add(heldTime)
 		return nil
 	}
 	if err := s.prune(ctx); err != nil {
