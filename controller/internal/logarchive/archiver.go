@@ -177,10 +177,7 @@ type session struct {
 	// known is a time up to which the segments contain all transactions, in microseconds by the server's clock.
 	known    uint64
 	nextHead time.Time
-	// first is the number of the first segment that was not pruned, or 0 if it is unknown. pruned is true if the older
-	// timelines were pruned.
-	first  int64
-	pruned bool
+	pruning  pruning
 }
 
 // beginTimeline begins a new timeline.
@@ -304,7 +301,9 @@ func (s *session) followStream(ctx context.Context, stream Stream) error {
 			}
 		}
 		if err == nil && !inTransaction && s.current == nil {
-			err = s.writeHead(ctx)
+			if err = s.writeHead(ctx); err == nil {
+				err = s.prune(ctx)
+			}
 		}
 		if err != nil {
 			return s.storeBeforeError(ctx, err, inTransaction)
@@ -456,64 +455,15 @@ func (s *session) writeHead(ctx context.Context) error {
 		s.nextHead = s.Now().Add(heldTime)
 		return nil
 	}
-	if err := s.prune(ctx); err != nil {
-		return err
-	}
 	key := s.line.headKey()
-	raw, err := s.Key.Seal(key, Head{Number: s.last.Number, Until: s.known, First: s.first})
+	raw, err := s.Key.Seal(key, Head{Number: s.last.Number, Until: s.known, First: s.pruning.first})
 	if err != nil {
 		return err
 	}
-	s.nextHead = s.Now().Add(headTime)
-	return s.Bucket.Put(ctx, key, raw)
-}
-
-// prune deletes segments that no recovery needs any more. A store that does not permit it keeps them.
-func (s *session) prune(ctx context.Context) error {
-	if s.KeepFrom == nil || s.KeepFrom().IsZero() {
-		return nil
-	}
-	before := s.KeepFrom().Add(-pruneMargin)
-	if !s.pruned {
-		if err := s.pruneOthers(ctx, before); err != nil {
-			return unlessDenied(err)
-		}
-		s.pruned = true
-	}
-	if s.first == 0 {
-		h, err := s.head(ctx, s.line)
-		if err != nil {
-			return err
-		}
-		s.first = max(h.First, 1)
-	}
-	first, err := s.Prune(ctx, s.line, before, s.first, s.last)
-	s.first = first
-	return unlessDenied(err)
-}
-
-// unlessDenied returns nil for a store that permits no deletion.
-func unlessDenied(err error) error {
-	if store.Is(err, store.Denied) {
-		return nil
-	}
-	return err
-}
-
-// pruneOthers deletes older timelines that end before a time.
-func (s *session) pruneOthers(ctx context.Context, before time.Time) error {
-	all, err := s.Timelines(ctx)
-	if err != nil {
+	if err := s.Bucket.Put(ctx, key, raw); err != nil {
 		return err
 	}
-	for _, t := range all {
-		if t == s.line {
-			break // Later timelines do not exist.
-		}
-		if err := s.Remove(ctx, t, before); err != nil {
-			return err
-		}
-	}
+	s.nextHead, s.pruning.limit = s.Now().Add(headTime), s.last.Number
 	return nil
 }
 
