@@ -19,8 +19,8 @@ const (
 	maxLogin = 4 << 20
 )
 
-// errLargeEvent is the error for an event that does not fit into the memory of the archiver.
-var errLargeEvent = fmt.Errorf("the binary log contains a row of more than %d MiB, which cannot be archived",
+// ErrLargeEvent is the error for an event of the log that does not fit into the memory of the archiver.
+var ErrLargeEvent = fmt.Errorf("the binary log contains a row of more than %d MiB, which cannot be archived",
 	maxPacket>>20)
 
 // largePackets limits the memory for large packets of all streams in this process. Other streams wait.
@@ -38,7 +38,7 @@ type packet struct {
 func (p *packet) Write(part []byte) (int, error) {
 	size := len(p.raw) + len(part)
 	if size > maxPacket {
-		p.failure = errLargeEvent
+		p.failure = ErrLargeEvent
 		return 0, p.failure
 	}
 	if size > smallPacket && !p.isLarge {

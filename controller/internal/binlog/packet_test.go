@@ -41,7 +41,7 @@ func TestPacket(t *testing.T) {
 	}
 	two.release()
 	three := &packet{}
-	if _, err := io.Copy(three, bytes.NewReader(packetOf(maxPacket))); !errors.Is(err, errLargeEvent) {
+	if _, err := io.Copy(three, bytes.NewReader(packetOf(maxPacket))); !errors.Is(err, ErrLargeEvent) {
 		t.Errorf("want a refusal, got %v", err)
 	}
 	three.release()

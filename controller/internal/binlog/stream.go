@@ -78,12 +78,15 @@ func Connect(ctx context.Context, s Source) (*Stream, error) {
 		dial = (&net.Dialer{Timeout: loginTime}).DialContext
 	}
 	out := &Stream{id: s.ServerID, scan: scanner{isSent: true}}
+	unregister := func() bool { return true }
 	limited := func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := dial(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}
 		out.limit = newLoginConn(c)
+		// The client does not end a login with its context.
+		unregister = context.AfterFunc(ctx, func() { _ = c.Close() })
 		return out.limit, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, loginTime)
@@ -98,7 +101,10 @@ func Connect(ctx context.Context, s Source) (*Stream, error) {
 		return nil, err
 	}
 	out.conn = c
-	if err := out.readState(); err != nil {
+	if err = out.readState(); err == nil && !unregister() {
+		err = ctx.Err()
+	}
+	if err != nil {
 		_ = c.Close() // Nothing was written.
 		return nil, err
 	}

@@ -1,11 +1,31 @@
 package binlog
 
 import (
+	"context"
 	"encoding/binary"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 )
+
+// TestConnectToSilentServer checks that a login ends with its context although the server sends nothing.
+func TestConnectToSilentServer(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // A test.
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() //nolint:errcheck // A test.
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	w := Watcher{Source: Source{Address: l.Addr().String()}}
+	defer w.Close()
+	begun := time.Now()
+	if _, err := w.ReadState(ctx); err == nil || time.Since(begun) > 10*time.Second {
+		t.Errorf("%v after %s", err, time.Since(begun))
+	}
+}
 
 // TestParsePart checks that each part of a transaction has the format of its file.
 func TestParsePart(t *testing.T) {

@@ -39,7 +39,7 @@ func (w *Watcher) ReadState(ctx context.Context) (State, error) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.isClosed {
+	if w.isClosed || w.stream != nil {
 		s.Close()
 	} else {
 		w.stream = s

@@ -84,6 +84,9 @@ type Archiver struct {
 	Now func() time.Time
 }
 
+// errUnstored is the error for transactions that were received before an error of the connection but not stored.
+var errUnstored = errors.New("the last transactions were not stored")
+
 // errRival is the error for a segment that another archiver has written.
 var errRival = errors.New("another archiver has written the next segment")
 
@@ -98,7 +101,6 @@ func (a *Archiver) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer func() { stream.Close() }()
 	s := &session{Archiver: a, state: state, newest: newest, last: last, nextHead: a.Now(), idle: newIdleCheck()}
 	if gap := cmp.Or(damage, gapOf(last, state)); gap != "" {
 		s.beginTimeline(gap)
@@ -106,14 +108,40 @@ func (a *Archiver) Run(ctx context.Context) error {
 		// The server sends the last archived transaction again, so that a log that was reset can be recognized.
 		stream, err = s.resumeTimeline(ctx, stream)
 	}
+	if err = s.archive(ctx, stream, err); s.failure == nil {
+		return err
+	}
+	// The server sends the same event after each reconnect. A timeline that begins after it can go on.
+	reason := s.failure.Error()
+	if stream, s.state, err = a.Connect(ctx); err != nil {
+		return err
+	}
+	s.beginTimeline(reason)
+	return s.archive(ctx, stream, nil)
+}
+
+// archive archives a stream whose timeline was begun or resumed, unless that failed. If the log contains an event that
+// cannot be archived, it sets the session's failure.
+func (s *session) archive(ctx context.Context, stream Stream, err error) error {
+	defer stream.Close()
 	if err == nil && s.last == nil {
 		err = stream.Start(s.until)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		s.Report(s.progress())
+		err = s.followStream(ctx, stream)
 	}
-	a.Report(s.progress())
-	return s.followStream(ctx, stream)
+	s.failure = nil
+	if ctx.Err() == nil && isUnarchivable(err) {
+		s.failure = err
+	}
+	return err
+}
+
+// isUnarchivable reports whether an error says that the log contains an event that cannot be archived, and whether that
+// is the only error.
+func isUnarchivable(err error) bool {
+	return !errors.Is(err, errUnstored) && (errors.Is(err, binlog.ErrIncident) || errors.Is(err, binlog.ErrLargeEvent))
 }
 
 // readNewest returns the newest timeline and its last segment, which are empty if there is none. If the last segment is
@@ -169,6 +197,8 @@ type session struct {
 	// start are the transactions before the timeline. until are the archived transactions.
 	start, until binlog.Set
 	gap          string
+	// failure is the error for an event that cannot be archived, or nil.
+	failure error
 
 	current *segment
 	begun   time.Time
@@ -182,7 +212,10 @@ type session struct {
 
 // beginTimeline begins a new timeline.
 func (s *session) beginTimeline(gap string) {
-	s.gap, s.last, s.known = gap, nil, 0
+	if s.line.Prefix > s.newest.Prefix {
+		s.newest = s.line
+	}
+	s.gap, s.last, s.known, s.current, s.pruning, s.idle = gap, nil, 0, nil, pruning{}, newIdleCheck()
 	s.line = newTimeline(s.Log, s.newest, s.Now(), randomText())
 	s.start, s.until = s.state.Executed, s.state.Executed.Clone()
 }
@@ -270,11 +303,11 @@ func (s *session) followStream(ctx context.Context, stream Stream) error {
 			}
 		}
 	}()
-	defer stream.Close()
 	tick := time.NewTicker(segmentTime / 4)
 	defer tick.Stop()
 	running := ctx
 	ctx, cancel := extendContext(running)
+	defer s.idle.await()
 	defer cancel()
 	for inTransaction := false; ; {
 		var err error
@@ -332,7 +365,7 @@ func (s *session) storeBeforeError(ctx context.Context, err error, inTransaction
 		return err
 	}
 	if perr := s.publishSegment(ctx); perr != nil {
-		return errors.Join(err, perr)
+		return errors.Join(err, fmt.Errorf("%w: %w", errUnstored, perr))
 	}
 	return err
 }

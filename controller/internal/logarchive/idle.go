@@ -34,6 +34,14 @@ type idleCheck struct {
 
 func newIdleCheck() idleCheck { return idleCheck{results: make(chan stateResult, 1)} }
 
+// await waits for the answer to the last question, whose context has ended.
+func (c *idleCheck) await() {
+	if c.isAsking {
+		<-c.results
+		c.isAsking = false
+	}
+}
+
 // noteTransaction notes that the server has sent a part of a transaction.
 func (c *idleCheck) noteTransaction() { c.isValid, c.doubts = false, 0 }
 
@@ -44,11 +52,12 @@ func (s *session) askState(ctx context.Context) {
 		return
 	}
 	c.isAsking, c.isValid = true, true
+	results := c.results
 	go func() {
 		ctx, cancel := context.WithTimeout(ctx, stateTime)
 		defer cancel()
 		state, err := s.State(ctx)
-		c.results <- stateResult{state, err} // It never blocks, because there is one question at a time.
+		results <- stateResult{state, err} // It never blocks, because there is one question at a time.
 	}()
 }
 

@@ -109,3 +109,41 @@ func TestStates(t *testing.T) {
 		})
 	}
 }
+
+// TestUnarchivableEvents checks that an archive goes on in a new timeline after an event that cannot be archived.
+func TestUnarchivableEvents(t *testing.T) {
+	for name, tc := range map[string]struct {
+		cause func(m *model)
+		gap   string
+	}{
+		"Incident":      {func(m *model) { m.server.Incident() }, "lacks transactions"},
+		"LargeEvent":    {func(m *model) { m.server.CommitLarge() }, "a row of more than 64 MiB"},
+		"Both":          {func(m *model) { m.server.Incident(); m.server.CommitLarge() }, "lacks transactions"},
+		"IncidentFirst": {func(m *model) { m.server.Reset(); m.server.Incident(); m.server.Break() }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newModel(7, nil)
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				go m.runProcess(ctx, 0)
+				time.Sleep(5 * time.Second)
+				m.server.Commit(10, 0)
+				time.Sleep(5 * time.Second)
+				tc.cause(m)
+				time.Sleep(5 * time.Second)
+				m.server.Commit(10, 0)
+				time.Sleep(time.Minute)
+				stop()
+				time.Sleep(time.Minute)
+				p := m.latest[0]
+				if p.GTIDs != m.server.Executed().String() || p.Number != 1 || !strings.Contains(p.Gap, tc.gap) {
+					t.Errorf("%+v, want %s", p, m.server.Executed())
+				}
+				if err := m.checkTimeline(p.Timeline); err != nil || len(m.problems) > 0 {
+					t.Error(err, m.problems)
+				}
+			})
+		})
+	}
+}

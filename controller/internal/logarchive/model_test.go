@@ -233,7 +233,11 @@ func (m *model) act() {
 		m.server.Commit(2*partSize+m.rand.IntN(segmentBytes), 0)
 	case k < 72:
 		m.server.Break()
-	case k < 76 && m.hasResets:
+	case k < 74 && m.hasResets:
+		m.server.Incident()
+	case k < 75 && m.hasResets:
+		m.server.CommitLarge()
+	case k < 78 && m.hasResets:
 		m.server.Purge(m.rand.IntN(4))
 	case k < 80 && m.hasResets:
 		m.server.Reset()
@@ -485,6 +489,9 @@ func isPartOf(start binlog.Set, found []archivedTransaction, g *fakelog.Generati
 		begin++
 	}
 	if !set.Equal(start) || len(found) > len(g.Log)-begin {
+		return false
+	}
+	if g.HasIncident(begin, begin+len(found)) {
 		return false
 	}
 	for i, t := range found {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -24,6 +25,9 @@ type Generation struct {
 	// Before are the transactions before the log.
 	Before binlog.Set
 	Log    []Transaction
+	// incidents are the positions in the log before which the server could not write transactions. large are the
+	// positions of transactions with an event that is too large for the client.
+	incidents, large map[int]bool
 	// purged is the number of transactions that the server has deleted from the beginning of the log.
 	purged int
 }
@@ -101,6 +105,46 @@ func (s *Server) ChangeChecksum() {
 	s.hasNoChecksums = !s.hasNoChecksums
 }
 
+// Incident makes the server write an incident event, because it could not write a transaction, and another log file.
+func (s *Server) Incident() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.current()
+	g.incidents = withPosition(g.incidents, len(g.Log))
+	s.announceChange()
+}
+
+// CommitLarge adds a transaction with an event that is too large for the client.
+func (s *Server) CommitLarge() {
+	s.mu.Lock()
+	g := s.current()
+	g.large = withPosition(g.large, len(g.Log))
+	s.mu.Unlock()
+	s.Commit(10, 0)
+}
+
+// withPosition returns a copy of a set with one more position.
+func withPosition(all map[int]bool, position int) map[int]bool {
+	out := map[int]bool{position: true}
+	maps.Copy(out, all)
+	return out
+}
+
+// HasIncident reports whether the server could not write transactions between two others, or one of these is too large.
+func (g *Generation) HasIncident(begin, end int) bool {
+	for i := range g.incidents {
+		if begin < i && i < end {
+			return true
+		}
+	}
+	for i := range g.large {
+		if begin <= i && i < end {
+			return true
+		}
+	}
+	return false
+}
+
 // Executed returns all transactions of the server.
 func (s *Server) Executed() binlog.Set {
 	s.mu.Lock()
@@ -151,9 +195,17 @@ func (s *Server) Replace() {
 func (s *Server) Rewind(lost int) {
 	s.replace(func(g *Generation) *Generation {
 		end := max(len(g.Log)-lost, 0)
-		return &Generation{UUID: g.UUID, Before: g.Before, Log: g.Log[:end:end], purged: min(g.purged, end)}
+		return &Generation{UUID: g.UUID, Before: g.Before, Log: g.Log[:end:end], purged: min(g.purged, end),
+			incidents: upTo(g.incidents, end), large: upTo(g.large, end-1)}
 	})
 	s.Break()
+}
+
+// upTo returns the positions up to a last one.
+func upTo(all map[int]bool, last int) map[int]bool {
+	out := maps.Clone(all)
+	maps.DeleteFunc(out, func(i int, _ bool) bool { return i > last })
+	return out
 }
 
 // StepClock changes the clock of the server.
@@ -292,8 +344,17 @@ func (st *Stream) take() (p binlog.Part, ok bool, changed <-chan struct{}, err e
 		return binlog.Part{}, false, nil, st.cause
 	}
 	log := st.generation.Log
+	g := st.generation
 	for st.next < len(log) && st.part == 0 && st.after.Has(log[st.next].GTID) {
 		st.next++
+	}
+	switch {
+	case g.incidents[st.next] && st.part == 0 && !st.after.Contains(g.executed(st.next)):
+		st.breakOff(binlog.ErrIncident)
+		return binlog.Part{}, false, nil, st.cause
+	case g.large[st.next] && st.part > 0:
+		st.breakOff(binlog.ErrLargeEvent)
+		return binlog.Part{}, false, nil, st.cause
 	}
 	if st.next >= len(log) {
 		return binlog.Part{}, false, st.server.changed, nil
