@@ -9,6 +9,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-mysql-org/go-mysql/client"
@@ -62,6 +63,9 @@ type Stream struct {
 	limit *loginConn
 	scan  scanner
 	id    uint32
+	// closed is closed with the stream.
+	closed  chan struct{}
+	closing sync.Once
 }
 
 // ErrUnsuitable is the error for a server whose settings do not allow a complete archive of its binary log.
@@ -77,7 +81,7 @@ func Connect(ctx context.Context, s Source) (*Stream, error) {
 	if dial == nil {
 		dial = (&net.Dialer{Timeout: loginTime}).DialContext
 	}
-	out := &Stream{id: s.ServerID, scan: scanner{isSent: true}}
+	out := &Stream{id: s.ServerID, scan: scanner{isSent: true}, closed: make(chan struct{})}
 	unregister := func() bool { return true }
 	limited := func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := dial(ctx, network, address)
@@ -153,47 +157,59 @@ type Part struct {
 	IsEnd bool
 	// Format is the format of the transaction. It is empty for a heartbeat.
 	Format Format
+	// Done is called when the part is no longer needed, or is nil.
+	Done func()
+}
+
+// Release releases the memory of the part. The caller of Next must call it when it has stored the part or drops it.
+// Until then, no other stream receives a large part.
+func (p Part) Release() {
+	if p.Done != nil {
+		p.Done()
+	}
 }
 
 // Next waits for the next part. It returns an error if the connection is silent for longer than a few heartbeats.
 func (s *Stream) Next() (Part, error) {
 	for {
 		_ = s.conn.SetDeadline(time.Now().Add(silence))
-		raw, err := s.readPacket()
+		received := &packet{conn: s.conn, closed: s.closed}
+		p, ok, err := s.readPart(received)
+		if err != nil || !ok {
+			received.release()
+		}
 		if err != nil {
 			return Part{}, err
 		}
-		switch raw[0] {
-		case mysql.OK_HEADER:
-		case mysql.ERR_HEADER:
-			return Part{}, s.conn.HandleErrorPacket(raw)
-		default:
-			return Part{}, errors.New("the server has ended the binary log")
-		}
-		p, ok, err := s.parsePart(raw[1:])
-		if err != nil || ok {
-			return p, err
+		if ok {
+			p.Done = received.release
+			return p, nil
 		}
 	}
 }
 
 // Close closes the connection. A concurrent Next returns an error.
-func (s *Stream) Close() { _ = s.conn.Conn.Conn.Close() }
+func (s *Stream) Close() {
+	s.closing.Do(func() { close(s.closed) })
+	_ = s.conn.Conn.Conn.Close()
+}
 
-// readPacket reads the next packet. It is valid until the next call.
-func (s *Stream) readPacket() ([]byte, error) {
-	p := &packet{}
-	err := s.conn.ReadPacketTo(p)
-	p.release() // The caller stores it before another stream has received as much.
+// readPart reads the next packet. It returns false if the packet is not a part.
+func (s *Stream) readPart(p *packet) (part Part, ok bool, err error) {
+	err = s.conn.ReadPacketTo(p)
 	switch {
 	case p.failure != nil:
-		return nil, p.failure
+		return Part{}, false, p.failure
 	case err != nil:
-		return nil, fmt.Errorf("the connection for the binary log is broken: %w", err)
+		return Part{}, false, fmt.Errorf("the connection for the binary log is broken: %w", err)
 	case len(p.raw) == 0:
-		return nil, errors.New("the server sent an empty packet")
+		return Part{}, false, errors.New("the server sent an empty packet")
+	case p.raw[0] == mysql.ERR_HEADER:
+		return Part{}, false, s.conn.HandleErrorPacket(p.raw)
+	case p.raw[0] != mysql.OK_HEADER:
+		return Part{}, false, errors.New("the server has ended the binary log")
 	}
-	return p.raw, nil
+	return s.parsePart(p.raw[1:])
 }
 
 func (s *Stream) readState() error {

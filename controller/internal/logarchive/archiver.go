@@ -264,10 +264,12 @@ func (s *session) compareLast(ctx context.Context, stream Stream, want binlog.GT
 		case len(p.Raw) == 0: // A heartbeat.
 			continue
 		case p.Begin != nil && p.Begin.GTID != want:
+			p.Release()
 			return fmt.Sprintf("the server sends transaction %s instead of %s, so its binary log was reset", p.Begin.GTID,
 				want), nil
 		}
 		digest.Write(p.Raw)
+		p.Release()
 		if p.IsEnd {
 			break
 		}
@@ -296,6 +298,7 @@ func (s *session) followStream(ctx context.Context, stream Stream) error {
 			select {
 			case parts <- received{p, err}:
 			case <-done:
+				p.Release()
 				return
 			}
 			if err != nil {
@@ -322,6 +325,7 @@ func (s *session) followStream(ctx context.Context, stream Stream) error {
 			if err = p.err; err == nil && len(p.Raw) > 0 {
 				inTransaction = !p.IsEnd
 				err = s.storePart(ctx, p.Part)
+				p.Release()
 				s.idle.noteTransaction()
 			}
 		case r := <-s.idle.results:
