@@ -17,9 +17,9 @@ type pruner struct {
 
 	t        *testing.T
 	keepFrom time.Time
-	// deleted is the number of deletions since the last pause of the archiver, and at is their time.
+	// deleted is the number of deletions since the last pause of the archiver, and pause is the time of that pause.
 	deleted int
-	at      time.Time
+	pause   time.Time
 	// most is the maximum number of deletions at once.
 	most int
 	// hasOldHead is true if the head of a timeline is older than its first manifest.
@@ -31,7 +31,7 @@ func (p *pruner) start() (stop func()) {
 	a := p.newArchiver(0)
 	a.KeepFrom = func() time.Time { return p.keepFrom }
 	a.Bucket = &fakelog.Bucket{Objects: p.objects, Inject: p.check}
-	ctx, cancel := context.WithCancel(p.t.Context())
+	ctx, cancel := context.WithCancel(p.t.Context()) //nolint:gosec // The returned function calls it.
 	ended := make(chan error)
 	go func() { ended <- a.Run(ctx) }()
 	return func() {
@@ -49,8 +49,8 @@ func (p *pruner) check(verb, key string) fakelog.Fault {
 	if verb != "delete" {
 		return fakelog.Fault{}
 	}
-	if p.deleted++; !p.at.Equal(time.Now()) {
-		p.deleted, p.at = 1, time.Now()
+	if p.deleted++; !p.pause.Equal(time.Now()) {
+		p.deleted, p.pause = 1, time.Now()
 	}
 	if p.deleted > p.most {
 		p.t.Errorf("%d deletions at once", p.deleted)

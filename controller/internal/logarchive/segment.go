@@ -24,7 +24,7 @@ const (
 )
 
 // A bucket stores objects. *store.Bucket implements it.
-type bucket interface {
+type bucket interface { //nolint:interfacebloat // A fake of the tests has all of them.
 	ReadSmall(ctx context.Context, key string, limit int64) ([]byte, error)
 	Put(ctx context.Context, key string, raw []byte) error
 	PutIf(ctx context.Context, key string, raw []byte, etag string) error

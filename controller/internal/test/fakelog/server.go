@@ -32,15 +32,6 @@ type Generation struct {
 	purged int
 }
 
-// executed returns all transactions up to a position in the log.
-func (g *Generation) executed(end int) binlog.Set {
-	out := g.Before.Clone()
-	for i := range g.Log[:end] {
-		out.Add(g.Log[i].GTID)
-	}
-	return out
-}
-
 // A Server is a fake server. Its clock is the clock of the process plus an offset.
 type Server struct {
 	mu      sync.Mutex
@@ -145,6 +136,15 @@ func (g *Generation) HasIncident(begin, end int) bool {
 	return false
 }
 
+// executed returns all transactions up to a position in the log.
+func (g *Generation) executed(end int) binlog.Set {
+	out := g.Before.Clone()
+	for i := range g.Log[:end] {
+		out.Add(g.Log[i].GTID)
+	}
+	return out
+}
+
 // Executed returns all transactions of the server.
 func (s *Server) Executed() binlog.Set {
 	s.mu.Lock()
@@ -177,10 +177,6 @@ func (s *Server) State() binlog.State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.stateOf(s.current())
-}
-
-func (s *Server) stateOf(g *Generation) binlog.State {
-	return binlog.State{ServerUUID: g.UUID, Executed: g.executed(len(g.Log)), Purged: g.executed(g.purged), Now: s.now()}
 }
 
 // Replace gives the server another server_uuid and an empty log, like a restored backup.
@@ -235,6 +231,10 @@ func (s *Server) Connect(context.Context) (*Stream, binlog.State, error) {
 	st := &Stream{server: s, generation: g, broken: make(chan struct{})}
 	s.streams[st] = true
 	return st, s.stateOf(g), nil
+}
+
+func (s *Server) stateOf(g *Generation) binlog.State {
+	return binlog.State{ServerUUID: g.UUID, Executed: g.executed(len(g.Log)), Purged: g.executed(g.purged), Now: s.now()}
 }
 
 func (s *Server) current() *Generation { return s.all[len(s.all)-1] }
