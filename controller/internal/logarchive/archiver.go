@@ -102,9 +102,14 @@ func (a *Archiver) Run(ctx context.Context) error {
 		return err
 	}
 	s := &session{Archiver: a, state: state, newest: newest, last: last, nextHead: a.Now(), idle: newIdleCheck()}
-	if gap := cmp.Or(damage, gapOf(last, state)); gap != "" {
+	if damage == "" {
+		s.isResumed, err = s.resumeStart(ctx)
+	}
+	switch gap := cmp.Or(damage, gapOf(last, state)); {
+	case err != nil || s.isResumed:
+	case gap != "":
 		s.beginTimeline(gap)
-	} else {
+	default:
 		// The server sends the last archived transaction again, so that a log that was reset can be recognized.
 		stream, err = s.resumeTimeline(ctx, stream)
 	}
@@ -124,6 +129,9 @@ func (a *Archiver) Run(ctx context.Context) error {
 // cannot be archived, it sets the session's failure.
 func (s *session) archive(ctx context.Context, stream Stream, err error) error {
 	defer stream.Close()
+	if err == nil && s.last == nil && !s.isResumed {
+		err = s.writeStart(ctx)
+	}
 	if err == nil && s.last == nil {
 		err = stream.Start(s.until)
 	}
@@ -151,13 +159,16 @@ func (a *Archiver) readNewest(ctx context.Context) (newest Timeline, last *Last,
 	if err != nil {
 		return Timeline{}, nil, "", err
 	}
+	if len(all) > 0 {
+		newest = all[len(all)-1]
+	}
 	for _, t := range slices.Backward(all) {
 		last, err = a.Last(ctx, t)
 		if errors.Is(err, ErrDamaged) || store.Is(err, store.NotFound) {
-			return all[len(all)-1], nil, "the end of the archive is damaged: " + err.Error(), nil
+			return newest, nil, "the end of the archive is damaged: " + err.Error(), nil
 		}
 		if last != nil || err != nil {
-			return all[len(all)-1], last, "", err
+			return newest, last, "", err
 		}
 	}
 	return newest, nil, "", nil
@@ -197,6 +208,8 @@ type session struct {
 	// start are the transactions before the timeline. until are the archived transactions.
 	start, until binlog.Set
 	gap          string
+	// isResumed is true if the session continues a timeline without segments.
+	isResumed bool
 	// failure is the error for an event that cannot be archived, or nil.
 	failure error
 
@@ -217,7 +230,7 @@ func (s *session) beginTimeline(gap string) {
 	}
 	s.gap, s.last, s.known, s.current, s.pruning, s.idle = gap, nil, 0, nil, pruning{}, newIdleCheck()
 	s.line = newTimeline(s.Log, s.newest, s.Now(), randomText())
-	s.start, s.until = s.state.Executed, s.state.Executed.Clone()
+	s.start, s.until, s.isResumed = s.state.Executed, s.state.Executed.Clone(), false
 }
 
 func randomText() string { return strings.ToLower(rand.Text()[:10]) }

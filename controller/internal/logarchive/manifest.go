@@ -22,6 +22,7 @@ const (
 	segmentSuffix   = ".binlog.zst"
 	encryptedSuffix = ".age"
 	headName        = "head" + manifestSuffix
+	startName       = "start" + manifestSuffix
 )
 
 // A Manifest describes a segment. Times are in microseconds since 1970, by the clock of the server.
@@ -123,6 +124,8 @@ func (t Timeline) ManifestKey(number int64) string {
 func (t Timeline) SegmentKey(m *Manifest) string { return path.Join(t.Prefix, m.Segment) }
 
 func (t Timeline) headKey() string { return path.Join(t.Prefix, headName) }
+
+func (t Timeline) startKey() string { return path.Join(t.Prefix, startName) }
 
 // numberOf returns the number of the manifest with this key, or false for other objects.
 func numberOf(key string) (int64, bool) {

@@ -207,7 +207,7 @@ func TestIdleServer(t *testing.T) {
 		if late := time.Since(m.latest[0].Until); late < commitDelay || late > commitDelay+stateTime+time.Second {
 			t.Errorf("the archive is %s late", late)
 		}
-		if n := len(m.objects.Keys()); n != 3 {
+		if n := len(m.objects.Keys()); n != 4 {
 			t.Errorf("%d objects: %v", n, m.objects.Keys())
 		}
 		stop()

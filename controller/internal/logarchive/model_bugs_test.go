@@ -143,11 +143,16 @@ func sendOldTransaction(m *model, s Stream, state binlog.State) (Stream, binlog.
 // archivedTransaction returns the transaction with this GTID whose checksum is that of a last transaction.
 func (m *model) archivedTransaction(g binlog.GTID) (out *fakelog.Transaction) {
 	all, err := m.reader().Timelines(context.Background())
-	if err != nil || len(all) == 0 {
+	if err != nil {
 		return nil
 	}
-	last, err := m.reader().Last(context.Background(), all[len(all)-1])
-	if err != nil {
+	var last *Last
+	for _, line := range slices.Backward(all) {
+		if last, err = m.reader().Last(context.Background(), line); last != nil || err != nil {
+			break
+		}
+	}
+	if last == nil {
 		return nil
 	}
 	m.server.Visit(func(all []*fakelog.Generation) {
