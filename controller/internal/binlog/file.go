@@ -2,6 +2,7 @@ package binlog
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -201,6 +202,19 @@ type Format struct{ format format }
 // NewFile begins a file in this format, whose transactions follow those in a set.
 func (f Format) NewFile(out io.Writer, before Set) (*Writer, error) {
 	return newWriter(out, f.format, before)
+}
+
+// Fits reports whether transactions of another format can be in the same file. The formats of two files of a server
+// differ in the time of their creation, and if binlog_checksum was changed.
+func (f Format) Fits(o Format) bool {
+	const created = headerSize + 2 + serverVersion
+	one, two := f.format.event, o.format.event
+	if len(one) != len(two) || len(one) < minFormat {
+		return false
+	}
+	end := len(one) - checksumSize
+	return bytes.Equal(one[headerSize:created], two[headerSize:created]) &&
+		bytes.Equal(one[created+4:end], two[created+4:end])
 }
 
 // IsKnown reports whether the format was read.

@@ -197,6 +197,43 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
+// TestFits checks which formats can be in the same file.
+func TestFits(t *testing.T) {
+	in, err := binlog.NewReader(bytes.NewReader(realFile(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.Read(&recorder{}); err != nil {
+		t.Fatal(err)
+	}
+	// The second file was created at another time.
+	later := edit(t, realFile(t), 0, func(e []byte) { e[0], e[71] = e[0]+1, e[71]+1 })
+	other, err := binlog.NewReader(bytes.NewReader(later))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Read(&recorder{}); err != nil {
+		t.Fatal(err)
+	}
+	one, two := fakelog.Format(true), fakelog.Format(false)
+	for name, tc := range map[string]struct {
+		a, b binlog.Format
+		want bool
+	}{
+		"Same":            {one, one, true},
+		"OtherFile":       {in.Format(), other.Format(), true},
+		"OtherChecksum":   {one, two, false},
+		"OtherServer":     {one, in.Format(), false},
+		"UnknownFormat":   {one, binlog.Format{}, false},
+		"UnknownFormats":  {binlog.Format{}, binlog.Format{}, false},
+		"WithoutChecksum": {two, two, true},
+	} {
+		if got := tc.a.Fits(tc.b); got != tc.want {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
+	}
+}
+
 var errVisitor = errors.New("visitor")
 
 type failing struct{ inBegin bool }

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"sync"
 	"sync/atomic"
+	"time"
 )
 
 const (
@@ -15,12 +17,16 @@ const (
 	// maxPacket is the maximum size of a packet in bytes. A packet contains one event. An event is larger than a few
 	// kilobytes only if a single row is.
 	maxPacket = 64 << 20
+	// largeGrace and largeRate are the minimum speed of a large packet. After the time largeGrace, the server must have
+	// sent largeRate bytes a second on average. Other streams wait meanwhile.
+	largeGrace = 5 * time.Second
+	largeRate  = 1 << 20
 	// maxLogin is the maximum number of bytes that a server may send before the stream begins.
 	maxLogin = 4 << 20
 )
 
-// errLargeEvent is the error for an event that does not fit into the memory of the archiver.
-var errLargeEvent = fmt.Errorf("the binary log contains a row of more than %d MiB, which cannot be archived",
+// ErrLargeEvent is the error for an event of the log that does not fit into the memory of the archiver.
+var ErrLargeEvent = fmt.Errorf("the binary log contains a row of more than %d MiB, which cannot be archived",
 	maxPacket>>20)
 
 // largePackets limits the memory for large packets of all streams in this process. Other streams wait.
@@ -30,6 +36,13 @@ var largePackets = make(chan struct{}, 1) //nolint:gochecknoglobals // The memor
 type packet struct {
 	raw     []byte
 	isLarge bool
+	freed   sync.Once
+	// begun is the time at which the memory for a large packet was free. received is the number of bytes since then.
+	begun    time.Time
+	received int
+	// conn is the connection, or nil if its deadlines do not matter. closed is closed with the stream.
+	conn   interface{ SetReadDeadline(t time.Time) error }
+	closed <-chan struct{}
 	// failure is the reason why the packet was refused, or nil.
 	failure error
 }
@@ -38,15 +51,27 @@ type packet struct {
 func (p *packet) Write(part []byte) (int, error) {
 	size := len(p.raw) + len(part)
 	if size > maxPacket {
-		p.failure = errLargeEvent
+		p.failure = ErrLargeEvent
 		return 0, p.failure
 	}
 	if size > smallPacket && !p.isLarge {
-		largePackets <- struct{}{}
-		p.isLarge = true
+		select {
+		case largePackets <- struct{}{}:
+		case <-p.closed:
+			p.failure = net.ErrClosed
+			return 0, p.failure
+		}
+		p.isLarge, p.begun = true, time.Now()
 		p.grow()
 	}
 	p.raw = append(p.raw, part...)
+	if p.isLarge && p.conn != nil {
+		p.received += len(part) // The deadline may have passed while the packet waited.
+		allowed := largeGrace + time.Duration(p.received)*time.Second/largeRate
+		if err := p.conn.SetReadDeadline(p.begun.Add(allowed)); err != nil {
+			return 0, err
+		}
+	}
 	return len(part), nil
 }
 
@@ -61,11 +86,10 @@ func (p *packet) grow() {
 	}
 }
 
-// release permits another stream to receive a large packet.
+// release permits another stream to receive a large packet. It may be called several times.
 func (p *packet) release() {
 	if p.isLarge {
-		p.isLarge = false
-		<-largePackets
+		p.freed.Do(func() { <-largePackets })
 	}
 }
 

@@ -7,13 +7,14 @@ import (
 	"io"
 	"net"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
 // packetOf returns a packet with an event of a size.
 func packetOf(size int) []byte {
 	raw := make([]byte, 1+size)
-	binary.LittleEndian.PutUint32(raw[1+9:], uint32(size))
+	binary.LittleEndian.PutUint32(raw[1+9:], uint32(size)) //nolint:gosec // A small number.
 	return raw
 }
 
@@ -41,10 +42,100 @@ func TestPacket(t *testing.T) {
 	}
 	two.release()
 	three := &packet{}
-	if _, err := io.Copy(three, bytes.NewReader(packetOf(maxPacket))); !errors.Is(err, errLargeEvent) {
+	if _, err := io.Copy(three, bytes.NewReader(packetOf(maxPacket))); !errors.Is(err, ErrLargeEvent) {
 		t.Errorf("want a refusal, got %v", err)
 	}
 	three.release()
+}
+
+// useOwnSlot gives a test in a bubble its own limit for large packets.
+func useOwnSlot() (restore func()) {
+	previous := largePackets
+	largePackets = make(chan struct{}, 1)
+	return func() { largePackets = previous }
+}
+
+// TestPacketProgress checks that a server that stalls within a large packet does not block other streams for long, and
+// that a stream that waits for them does not miss its own deadline.
+func TestPacketProgress(t *testing.T) {
+	const second = 1 << 20 // The bytes that a server must send in a second.
+	for name, tc := range map[string]struct {
+		// sent is what the server sends of a packet, with a pause after each chunk.
+		sent, chunk int
+		pause       time.Duration
+		// waits is the time that another stream needs for its large packet.
+		waits time.Duration
+		// want is the maximum time, and fails is true if the packet must not be complete.
+		want  time.Duration
+		fails bool
+	}{
+		"Fast":    {10 << 20, 1 << 20, 0, 0, time.Second, false},
+		"Stalls":  {smallPacket + 4096, 1 << 20, 0, 0, largeGrace + 2*time.Second, true},
+		"Steady":  {60 << 20, second, 900 * time.Millisecond, 0, time.Minute, false},
+		"TooSlow": {60 << 20, second / 8, time.Second, 0, 15 * time.Second, true},
+		"Waits":   {10 << 20, 1 << 20, 0, 3 * silence, 3*silence + 5*time.Second, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				defer useOwnSlot()()
+				client, server := net.Pipe()
+				defer client.Close() //nolint:errcheck // A pipe.
+				if tc.waits > 0 {
+					largePackets <- struct{}{}
+					time.AfterFunc(tc.waits, func() { <-largePackets })
+				}
+				ended, done := make(chan struct{}), make(chan struct{})
+				go func() {
+					defer close(ended)
+					defer server.Close() //nolint:errcheck // A pipe.
+					raw := packetOf(60 << 20)
+					for sent := 0; sent < tc.sent; sent += tc.chunk {
+						if _, err := server.Write(raw[sent:min(sent+tc.chunk, tc.sent)]); err != nil {
+							return
+						}
+						time.Sleep(tc.pause)
+					}
+					<-done
+				}()
+				begun := time.Now()
+				_ = client.SetReadDeadline(begun.Add(silence))
+				p := &packet{conn: client}
+				size := tc.sent
+				if tc.fails {
+					size++
+				}
+				_, err := io.CopyN(p, client, int64(size))
+				took := time.Since(begun)
+				if took > tc.want || (err != nil) != tc.fails {
+					t.Errorf("error %v after %s", err, took)
+				}
+				p.release()
+				if len(largePackets) > 0 {
+					t.Error("the memory was not released")
+				}
+				_ = client.Close() // A pipe.
+				close(done)
+				<-ended
+			})
+		})
+	}
+}
+
+// TestPacketOfClosedStream checks that a stream can be closed while it waits for the memory for a large packet.
+func TestPacketOfClosedStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		defer useOwnSlot()()
+		largePackets <- struct{}{}
+		closed := make(chan struct{})
+		time.AfterFunc(time.Minute, func() { close(closed) })
+		p := &packet{closed: closed}
+		if _, err := p.Write(packetOf(2 * smallPacket)); !errors.Is(err, net.ErrClosed) {
+			t.Error(err)
+		}
+		if p.release(); len(largePackets) != 1 {
+			t.Error("the memory of another stream was released")
+		}
+	})
 }
 
 // TestLoginConn checks that a server cannot send any amount of data before its binary log.

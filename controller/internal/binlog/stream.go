@@ -9,6 +9,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-mysql-org/go-mysql/client"
@@ -47,7 +48,7 @@ type State struct {
 	ServerUUID string
 	// Executed are all transactions of the server. Purged are those that are no longer in its binary log.
 	Executed, Purged Set
-	// Now is the server's time in microseconds since 1970.
+	// Now is the server's time in microseconds since 1970, from before it read the sets.
 	Now uint64
 	// ExpireAfter is the time after which the server deletes its binary log files. 0 means never.
 	ExpireAfter time.Duration
@@ -62,9 +63,9 @@ type Stream struct {
 	limit *loginConn
 	scan  scanner
 	id    uint32
-	// login is the time at which the server has sent its own time. Together they give the server's time at any moment.
-	// Later steps of the clock of this process have no effect, because time.Since uses the monotonic clock.
-	login time.Time
+	// closed is closed with the stream.
+	closed  chan struct{}
+	closing sync.Once
 }
 
 // ErrUnsuitable is the error for a server whose settings do not allow a complete archive of its binary log.
@@ -80,13 +81,16 @@ func Connect(ctx context.Context, s Source) (*Stream, error) {
 	if dial == nil {
 		dial = (&net.Dialer{Timeout: loginTime}).DialContext
 	}
-	out := &Stream{id: s.ServerID, scan: scanner{isSent: true}}
+	out := &Stream{id: s.ServerID, scan: scanner{isSent: true}, closed: make(chan struct{})}
+	unregister := func() bool { return true }
 	limited := func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := dial(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}
 		out.limit = newLoginConn(c)
+		// The client does not end a login with its context.
+		unregister = context.AfterFunc(ctx, func() { _ = c.Close() })
 		return out.limit, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, loginTime)
@@ -101,7 +105,10 @@ func Connect(ctx context.Context, s Source) (*Stream, error) {
 		return nil, err
 	}
 	out.conn = c
-	if err := out.readState(); err != nil {
+	if err = out.readState(); err == nil && !unregister() {
+		err = ctx.Err()
+	}
+	if err != nil {
 		_ = c.Close() // Nothing was written.
 		return nil, err
 	}
@@ -148,65 +155,73 @@ type Part struct {
 	Raw []byte
 	// IsEnd is true for the last part of a transaction.
 	IsEnd bool
-	// At is a time by the server's clock, in microseconds since 1970. It is set for a heartbeat. The server has sent all
-	// transactions that it had at that time before this heartbeat. At is 0 if no such time is known.
-	At uint64
+	// Format is the format of the transaction. It is empty for a heartbeat.
+	Format Format
+	// Done is called when the part is no longer needed, or is nil.
+	Done func()
+}
+
+// Release releases the memory of the part. The caller of Next must call it when it has stored the part or drops it.
+// Until then, no other stream receives a large part.
+func (p Part) Release() {
+	if p.Done != nil {
+		p.Done()
+	}
 }
 
 // Next waits for the next part. It returns an error if the connection is silent for longer than a few heartbeats.
 func (s *Stream) Next() (Part, error) {
-	begun := time.Now()
 	for {
 		_ = s.conn.SetDeadline(time.Now().Add(silence))
-		raw, err := s.readPacket()
+		received := &packet{conn: s.conn, closed: s.closed}
+		p, ok, err := s.readPart(received)
+		if err != nil || !ok {
+			received.release()
+		}
 		if err != nil {
 			return Part{}, err
 		}
-		switch raw[0] {
-		case mysql.OK_HEADER:
-		case mysql.ERR_HEADER:
-			return Part{}, s.conn.HandleErrorPacket(raw)
-		default:
-			return Part{}, errors.New("the server has ended the binary log")
-		}
-		p, ok, err := s.parsePart(raw[1:], s.heartbeatTime(begun))
-		if err != nil || ok {
-			return p, err
+		if ok {
+			p.Done = received.release
+			return p, nil
 		}
 	}
 }
 
-// Format returns the format of the parts that Next has returned last.
-func (s *Stream) Format() Format { return Format{s.scan.format} }
-
 // Close closes the connection. A concurrent Next returns an error.
-func (s *Stream) Close() { _ = s.conn.Conn.Conn.Close() }
+func (s *Stream) Close() {
+	s.closing.Do(func() { close(s.closed) })
+	_ = s.conn.Conn.Conn.Close()
+}
 
-// readPacket reads the next packet. It is valid until the next call.
-func (s *Stream) readPacket() ([]byte, error) {
-	p := &packet{}
-	err := s.conn.ReadPacketTo(p)
-	p.release() // The caller stores it before another stream has received as much.
+// readPart reads the next packet. It returns false if the packet is not a part.
+func (s *Stream) readPart(p *packet) (part Part, ok bool, err error) {
+	err = s.conn.ReadPacketTo(p)
 	switch {
 	case p.failure != nil:
-		return nil, p.failure
+		return Part{}, false, p.failure
 	case err != nil:
-		return nil, fmt.Errorf("the connection for the binary log is broken: %w", err)
+		return Part{}, false, fmt.Errorf("the connection for the binary log is broken: %w", err)
 	case len(p.raw) == 0:
-		return nil, errors.New("the server sent an empty packet")
+		return Part{}, false, errors.New("the server sent an empty packet")
+	case p.raw[0] == mysql.ERR_HEADER:
+		return Part{}, false, s.conn.HandleErrorPacket(p.raw)
+	case p.raw[0] != mysql.OK_HEADER:
+		return Part{}, false, errors.New("the server has ended the binary log")
 	}
-	return p.raw, nil
+	return s.parsePart(p.raw[1:])
 }
 
 func (s *Stream) readState() error {
 	_ = s.conn.SetDeadline(time.Now().Add(loginTime))
 	r, err := s.conn.Execute("SELECT @@server_uuid, @@gtid_executed, @@gtid_purged, @@gtid_mode, @@log_bin, " +
-		"@@binlog_expire_logs_seconds, @@server_id, CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS UNSIGNED)")
+		"@@binlog_expire_logs_seconds, @@server_id, " +
+		// UNIX_TIMESTAMP(NOW(6)) would be wrong in the hour in which the daylight saving time of the server ends.
+		"TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6))")
 	if err != nil {
 		return fmt.Errorf("cannot read the state of the binary log: %w", err)
 	}
 	defer r.Close()
-	s.login = time.Now() // The server has read its clock before, so the time is not too late.
 	text := make([]string, 7)
 	for k := range text {
 		if text[k], err = r.GetString(0, k); err != nil {
@@ -236,19 +251,9 @@ func (s *Stream) readState() error {
 	return err
 }
 
-// heartbeatTime returns the time of a heartbeat that was received now by a caller that waits since some time. A
-// heartbeat has no time of its own. If the caller did not wait for it, the heartbeat was sent before, and transactions
-// may follow it that are older than the present. If the caller did wait, the connection was empty when it began.
-func (s *Stream) heartbeatTime(begun time.Time) uint64 {
-	if time.Since(begun) < heartbeat/4 {
-		return 0
-	}
-	return s.State.Now + uint64(max(begun.Sub(s.login), 0)/time.Microsecond)
-}
-
-func (s *Stream) parsePart(e event, heard uint64) (p Part, ok bool, err error) {
+func (s *Stream) parsePart(e event) (p Part, ok bool, err error) {
 	if len(e) >= headerSize && (e.eventType() == typeHeartbeat || e.eventType() == typeHeartbeatV2) {
-		return Part{At: heard}, true, nil
+		return Part{}, true, nil
 	}
 	// The first event is an artificial rotation, which precedes the format description.
 	if len(e) >= headerSize && e.eventType() == typeRotate && s.scan.rest == 0 {
@@ -258,7 +263,7 @@ func (s *Stream) parsePart(e event, heard uint64) (p Part, ok bool, err error) {
 	if err != nil || !step.isPart {
 		return Part{}, false, err
 	}
-	return Part{Begin: step.begin, Raw: e, IsEnd: step.isEnd}, true, nil
+	return Part{Begin: step.begin, Raw: e, IsEnd: step.isEnd, Format: Format{s.scan.format}}, true, nil
 }
 
 // IsPurged reports whether an error says that the server has deleted transactions that were requested

@@ -25,11 +25,17 @@ const (
 	// segmentBytes is the size of the transactions after which a segment is sent. Larger transactions get a segment of
 	// their own, and are not kept in memory.
 	segmentBytes = 4 << 20
-	// headTime is the interval at which the head of a timeline is written.
+	// headTime is the interval at which the head of a timeline is written. heldTime is the interval at which the owner of
+	// the prefix is checked before the timeline has a segment.
 	headTime = time.Minute
-	// heartbeatDelay is the maximum time from the commit time of a transaction until the server can send it. The server
-	// sends a transaction after it has written it to its disk, and a heartbeat may precede it.
-	heartbeatDelay = 2 * time.Second
+	heldTime = 10 * time.Second
+	// commitDelay is the maximum time from the commit time of a transaction until it is in gtid_executed. The server
+	// writes the transaction to its disk in this time.
+	commitDelay = 4 * time.Second
+	// stateTime is the interval at which an idle server is asked for its transactions. It is also the timeout.
+	stateTime = 4 * time.Second
+	// maxDoubts is the maximum number of consecutive answers that do not confirm that the archive is complete.
+	maxDoubts = 15
 	// pruneMargin is the time for which segments are kept longer, because the clock of the server may differ.
 	pruneMargin = time.Hour
 	// drainTime is the maximum time in which the last segments are sent when the archiver is stopped.
@@ -40,7 +46,6 @@ const (
 type Stream interface {
 	Start(after binlog.Set) error
 	Next() (binlog.Part, error)
-	Format() binlog.Format
 	Close()
 }
 
@@ -64,6 +69,12 @@ type Archiver struct {
 	Recipients []age.Recipient
 	// Connect logs in to the server. The state is that at the login.
 	Connect func(ctx context.Context) (Stream, binlog.State, error)
+	// State returns the present state of the server. It uses another connection, and is not called concurrently. Without
+	// State, the archiver does not notice that the log of a connected server was reset.
+	State func(ctx context.Context) (binlog.State, error)
+	// Held returns an error if this archiver must not write to the prefix of the archive any more, because another
+	// cluster or instance owns it. It is called before each write of the head. If it is nil, the prefix is not checked.
+	Held func(ctx context.Context) error
 	// KeepFrom returns the time before which transactions are no longer needed, or the zero time to keep all. If it is
 	// nil, all are kept.
 	KeepFrom func() time.Time
@@ -72,6 +83,9 @@ type Archiver struct {
 	// Now returns the time.
 	Now func() time.Time
 }
+
+// errUnstored is the error for transactions that were received before an error of the connection but not stored.
+var errUnstored = errors.New("the last transactions were not stored")
 
 // errRival is the error for a segment that another archiver has written.
 var errRival = errors.New("another archiver has written the next segment")
@@ -87,22 +101,55 @@ func (a *Archiver) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer func() { stream.Close() }()
-	s := &session{Archiver: a, state: state, newest: newest, last: last, nextHead: a.Now()}
-	if gap := cmp.Or(damage, gapOf(last, state)); gap != "" {
+	s := &session{Archiver: a, state: state, newest: newest, last: last, nextHead: a.Now(), idle: newIdleCheck()}
+	if damage == "" {
+		s.isResumed, err = s.resumeStart(ctx)
+	}
+	switch gap := cmp.Or(damage, gapOf(last, state)); {
+	case err != nil || s.isResumed:
+	case gap != "":
 		s.beginTimeline(gap)
-	} else {
+	default:
 		// The server sends the last archived transaction again, so that a log that was reset can be recognized.
 		stream, err = s.resumeTimeline(ctx, stream)
+	}
+	if err = s.archive(ctx, stream, err); s.failure == nil {
+		return err
+	}
+	// The server sends the same event after each reconnect. A timeline that begins after it can go on.
+	reason := s.failure.Error()
+	if stream, s.state, err = a.Connect(ctx); err != nil {
+		return err
+	}
+	s.beginTimeline(reason)
+	return s.archive(ctx, stream, nil)
+}
+
+// archive archives a stream whose timeline was begun or resumed, unless that failed. If the log contains an event that
+// cannot be archived, it sets the session's failure.
+func (s *session) archive(ctx context.Context, stream Stream, err error) error {
+	defer stream.Close()
+	if err == nil && s.last == nil && !s.isResumed {
+		err = s.writeStart(ctx)
 	}
 	if err == nil && s.last == nil {
 		err = stream.Start(s.until)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		s.Report(s.progress())
+		err = s.followStream(ctx, stream)
 	}
-	a.Report(s.progress())
-	return s.followStream(ctx, stream)
+	s.failure = nil
+	if ctx.Err() == nil && isUnarchivable(err) {
+		s.failure = err
+	}
+	return err
+}
+
+// isUnarchivable reports whether an error says that the log contains an event that cannot be archived, and whether that
+// is the only error.
+func isUnarchivable(err error) bool {
+	return !errors.Is(err, errUnstored) && (errors.Is(err, binlog.ErrIncident) || errors.Is(err, binlog.ErrLargeEvent))
 }
 
 // readNewest returns the newest timeline and its last segment, which are empty if there is none. If the last segment is
@@ -112,13 +159,16 @@ func (a *Archiver) readNewest(ctx context.Context) (newest Timeline, last *Last,
 	if err != nil {
 		return Timeline{}, nil, "", err
 	}
+	if len(all) > 0 {
+		newest = all[len(all)-1]
+	}
 	for _, t := range slices.Backward(all) {
 		last, err = a.Last(ctx, t)
 		if errors.Is(err, ErrDamaged) || store.Is(err, store.NotFound) {
-			return all[len(all)-1], nil, "the end of the archive is damaged: " + err.Error(), nil
+			return newest, nil, "the end of the archive is damaged: " + err.Error(), nil
 		}
 		if last != nil || err != nil {
-			return all[len(all)-1], last, "", err
+			return newest, last, "", err
 		}
 	}
 	return newest, nil, "", nil
@@ -158,23 +208,29 @@ type session struct {
 	// start are the transactions before the timeline. until are the archived transactions.
 	start, until binlog.Set
 	gap          string
+	// isResumed is true if the session continues a timeline without segments.
+	isResumed bool
+	// failure is the error for an event that cannot be archived, or nil.
+	failure error
 
 	current *segment
 	begun   time.Time
+	// idle is what the server says while it sends nothing.
+	idle idleCheck
 	// known is a time up to which the segments contain all transactions, in microseconds by the server's clock.
 	known    uint64
 	nextHead time.Time
-	// first is the number of the first segment that was not pruned, or 0 if it is unknown. pruned is true if the older
-	// timelines were pruned.
-	first  int64
-	pruned bool
+	pruning  pruning
 }
 
 // beginTimeline begins a new timeline.
 func (s *session) beginTimeline(gap string) {
-	s.gap, s.last, s.known = gap, nil, 0
+	if s.line.Prefix > s.newest.Prefix {
+		s.newest = s.line
+	}
+	s.gap, s.last, s.known, s.current, s.pruning, s.idle = gap, nil, 0, nil, pruning{}, newIdleCheck()
 	s.line = newTimeline(s.Log, s.newest, s.Now(), randomText())
-	s.start, s.until = s.state.Executed, s.state.Executed.Clone()
+	s.start, s.until, s.isResumed = s.state.Executed, s.state.Executed.Clone(), false
 }
 
 func randomText() string { return strings.ToLower(rand.Text()[:10]) }
@@ -221,10 +277,12 @@ func (s *session) compareLast(ctx context.Context, stream Stream, want binlog.GT
 		case len(p.Raw) == 0: // A heartbeat.
 			continue
 		case p.Begin != nil && p.Begin.GTID != want:
+			p.Release()
 			return fmt.Sprintf("the server sends transaction %s instead of %s, so its binary log was reset", p.Begin.GTID,
 				want), nil
 		}
 		digest.Write(p.Raw)
+		p.Release()
 		if p.IsEnd {
 			break
 		}
@@ -253,6 +311,7 @@ func (s *session) followStream(ctx context.Context, stream Stream) error {
 			select {
 			case parts <- received{p, err}:
 			case <-done:
+				p.Release()
 				return
 			}
 			if err != nil {
@@ -260,11 +319,11 @@ func (s *session) followStream(ctx context.Context, stream Stream) error {
 			}
 		}
 	}()
-	defer stream.Close()
 	tick := time.NewTicker(segmentTime / 4)
 	defer tick.Stop()
 	running := ctx
 	ctx, cancel := extendContext(running)
+	defer s.idle.await()
 	defer cancel()
 	for inTransaction := false; ; {
 		var err error
@@ -278,17 +337,23 @@ func (s *session) followStream(ctx context.Context, stream Stream) error {
 		case p := <-parts:
 			if err = p.err; err == nil && len(p.Raw) > 0 {
 				inTransaction = !p.IsEnd
-				err = s.storePart(ctx, stream, p.Part)
-			} else if err == nil && s.current == nil {
-				s.noteHeartbeat(p.At)
+				err = s.storePart(ctx, p.Part)
+				p.Release()
+				s.idle.noteTransaction()
 			}
+		case r := <-s.idle.results:
+			err = s.noteState(r)
 		case <-tick.C:
 			if !inTransaction && s.current != nil && s.Now().Sub(s.begun) >= segmentTime {
 				err = s.publishSegment(ctx)
+			} else if s.current == nil {
+				s.askState(ctx)
 			}
 		}
 		if err == nil && !inTransaction && s.current == nil {
-			err = s.writeHead(ctx)
+			if err = s.writeHead(ctx); err == nil {
+				err = s.prune(ctx)
+			}
 		}
 		if err != nil {
 			return s.storeBeforeError(ctx, err, inTransaction)
@@ -317,7 +382,7 @@ func (s *session) storeBeforeError(ctx context.Context, err error, inTransaction
 		return err
 	}
 	if perr := s.publishSegment(ctx); perr != nil {
-		return errors.Join(err, perr)
+		return errors.Join(err, fmt.Errorf("%w: %w", errUnstored, perr))
 	}
 	return err
 }
@@ -333,25 +398,16 @@ func (s *session) storeRest(ctx context.Context) error {
 	return s.writeHead(ctx)
 }
 
-// noteHeartbeat notes a heartbeat, which the server sends if it had nothing to send for some time.
-func (s *session) noteHeartbeat(received uint64) {
-	delay := uint64(heartbeatDelay / time.Microsecond)
-	if until := received - min(delay, received); until > s.known {
-		s.known = until
-		s.Report(s.progress())
-	}
-}
-
-// storePart appends a part of a transaction to the current segment, and publishes the segment if it is large.
-func (s *session) storePart(ctx context.Context, stream Stream, p binlog.Part) error {
-	isLarge := p.Begin != nil && p.Begin.Length > segmentBytes
-	if isLarge && s.current != nil {
+// storePart appends a part of a transaction to the current segment, and publishes the segment if it is large. A large
+// transaction, and one with another format, begin a segment.
+func (s *session) storePart(ctx context.Context, p binlog.Part) error {
+	if c := s.current; c != nil && p.Begin != nil && (p.Begin.Length > segmentBytes || !c.format.Fits(p.Format)) {
 		if err := s.publishSegment(ctx); err != nil {
 			return err
 		}
 	}
 	if s.current == nil {
-		if err := s.openSegment(ctx, stream.Format()); err != nil {
+		if err := s.openSegment(ctx, p.Format); err != nil {
 			return err
 		}
 	}
@@ -368,10 +424,11 @@ func (s *session) storePart(ctx context.Context, stream Stream, p binlog.Part) e
 
 // openSegment begins the next segment.
 func (s *session) openSegment(ctx context.Context, f binlog.Format) error {
-	m := Manifest{Number: 1, ServerUUID: s.state.ServerUUID, Start: s.start.String()}
+	m := Manifest{Number: 1, ServerUUID: s.state.ServerUUID, Start: s.start.String(), BeforeTime: s.state.Now,
+		MaxTime: s.state.Now}
 	if l := s.last; l != nil {
 		m.Number, m.Previous = l.Number+1, l.Digest
-		m.MaxTime, m.SteppedAt, m.Transactions = l.MaxTime, l.SteppedAt, l.Transactions
+		m.BeforeTime, m.MaxTime, m.SteppedAt, m.Transactions = l.MaxTime, l.MaxTime, l.SteppedAt, l.Transactions
 		m.TotalBytes, m.TotalSize = l.TotalBytes, l.TotalSize
 	}
 	m.ServerVersion = f.Version()
@@ -383,7 +440,7 @@ func (s *session) openSegment(ctx context.Context, f binlog.Format) error {
 	if err != nil {
 		return err
 	}
-	c.manifest = m
+	c.manifest, c.known = m, s.known
 	s.current, s.begun = c, s.Now()
 	return nil
 }
@@ -411,17 +468,17 @@ func (s *session) publishSegment(ctx context.Context) error {
 		return err
 	}
 	m := c.manifest // A pointer into the segment would keep its buffers in memory.
-	s.last = &Last{Timeline: s.line, Manifest: &m, Digest: Digest(raw), Time: c.manifest.MaxTime}
-	s.until, s.known = until, max(s.known, c.manifest.MaxTime)
+	s.last = &Last{Timeline: s.line, Manifest: &m, Digest: Digest(raw), Time: m.LastTime}
+	s.until, s.known = until, max(s.known, m.LastTime)
 	s.Report(s.progress())
 	return nil
 }
 
-// putOnce writes a manifest. A request may reach the store although it has failed, so an existing manifest is
-// compared.
+// putOnce writes a manifest and reads it back. A request may reach the store although it has failed, so an existing
+// manifest is compared. A store without conditional writes may overwrite the manifest of another archiver, and both
+// archivers read the same manifest afterwards.
 func (s *session) putOnce(ctx context.Context, key string, raw []byte) error {
-	err := s.Bucket.PutIf(ctx, key, raw, "")
-	if !store.Is(err, store.Exists) {
+	if err := s.Bucket.PutIf(ctx, key, raw, ""); err != nil && !store.Is(err, store.Exists) {
 		return err
 	}
 	found, rerr := s.Bucket.ReadSmall(ctx, key, store.MaxSealed)
@@ -436,67 +493,27 @@ func (s *session) putOnce(ctx context.Context, key string, raw []byte) error {
 
 // writeHead writes the head of the timeline from time to time.
 func (s *session) writeHead(ctx context.Context) error {
-	if s.last == nil || s.Now().Before(s.nextHead) {
+	if s.Now().Before(s.nextHead) {
 		return nil
 	}
-	if err := s.prune(ctx); err != nil {
-		return err
+	if s.Held != nil {
+		if err := s.Held(ctx); err != nil {
+			return err
+		}
+	}
+	if s.last == nil {
+		s.nextHead = s.Now().Add(heldTime)
+		return nil
 	}
 	key := s.line.headKey()
-	raw, err := s.Key.Seal(key, Head{Number: s.last.Number, Until: s.known, First: s.first})
+	raw, err := s.Key.Seal(key, Head{Number: s.last.Number, Until: s.known, First: s.pruning.first})
 	if err != nil {
 		return err
 	}
-	s.nextHead = s.Now().Add(headTime)
-	return s.Bucket.Put(ctx, key, raw)
-}
-
-// prune deletes segments that no recovery needs any more. A store that does not permit it keeps them.
-func (s *session) prune(ctx context.Context) error {
-	if s.KeepFrom == nil || s.KeepFrom().IsZero() {
-		return nil
-	}
-	before := s.KeepFrom().Add(-pruneMargin)
-	if !s.pruned {
-		if err := s.pruneOthers(ctx, before); err != nil {
-			return unlessDenied(err)
-		}
-		s.pruned = true
-	}
-	if s.first == 0 {
-		h, err := s.head(ctx, s.line)
-		if err != nil {
-			return err
-		}
-		s.first = max(h.First, 1)
-	}
-	first, err := s.Prune(ctx, s.line, before, s.first, s.last)
-	s.first = first
-	return unlessDenied(err)
-}
-
-// unlessDenied returns nil for a store that permits no deletion.
-func unlessDenied(err error) error {
-	if store.Is(err, store.Denied) {
-		return nil
-	}
-	return err
-}
-
-// pruneOthers deletes older timelines that end before a time.
-func (s *session) pruneOthers(ctx context.Context, before time.Time) error {
-	all, err := s.Timelines(ctx)
-	if err != nil {
+	if err := s.Bucket.Put(ctx, key, raw); err != nil {
 		return err
 	}
-	for _, t := range all {
-		if t == s.line {
-			break // Later timelines do not exist.
-		}
-		if err := s.Remove(ctx, t, before); err != nil {
-			return err
-		}
-	}
+	s.nextHead, s.pruning.limit = s.Now().Add(headTime), s.last.Number
 	return nil
 }
 

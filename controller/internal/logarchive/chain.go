@@ -51,8 +51,8 @@ type Last struct {
 	Time uint64
 }
 
-// Last returns the last segment of a timeline, or nil if the timeline has no segment. It begins with the segment that
-// the head mentions, and follows the numbers from there.
+// Last returns the last segment of a timeline, or nil if the timeline has no manifest. It begins with the segment that
+// the head mentions, and follows the numbers from there. The head may be missing, or so old that the segment was pruned.
 func (r Reader) Last(ctx context.Context, t Timeline) (*Last, error) {
 	h, err := r.head(ctx, t)
 	if err != nil {
@@ -70,16 +70,19 @@ func (r Reader) Last(ctx context.Context, t Timeline) (*Last, error) {
 		number++
 	}
 	out, err := r.Segment(ctx, t, number)
-	if store.Is(err, store.NotFound) && h.Number == 0 {
-		if number, err = r.lastNumber(ctx, t); err != nil || number == 0 {
-			return nil, err // An archiver has begun the timeline and was stopped.
+	if store.Is(err, store.NotFound) {
+		listed, lerr := r.lastNumber(ctx, t)
+		if lerr != nil || listed == 0 { // An archiver has only begun the timeline, or its manifests were deleted.
+			return nil, lerr
 		}
-		out, err = r.Segment(ctx, t, number)
+		if listed > number { // Else the last manifests are missing.
+			out, err = r.Segment(ctx, t, listed)
+		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	out.Time = max(h.Until, out.MaxTime)
+	out.Time = max(h.Until, out.LastTime)
 	return out, nil
 }
 
@@ -93,7 +96,7 @@ func (r Reader) Segment(ctx context.Context, t Timeline, number int64) (*Last, e
 	if err != nil {
 		return nil, err
 	}
-	return &Last{Timeline: t, Manifest: m, Digest: Digest(raw), Time: m.MaxTime}, nil
+	return &Last{Timeline: t, Manifest: m, Digest: Digest(raw), Time: m.LastTime}, nil
 }
 
 // Find returns the segment of a timeline that contains a transaction, which must not be in a segment that was pruned.
@@ -145,7 +148,7 @@ func (r Reader) head(ctx context.Context, t Timeline) (Head, error) {
 }
 
 // lastNumber returns the number of the last manifest of a timeline, or 0 if there is none. It lists all objects, and is
-// needed only if the head is missing and the first segments were pruned.
+// needed only if the head is missing or outdated.
 func (r Reader) lastNumber(ctx context.Context, t Timeline) (last int64, err error) {
 	_, _, err = r.Bucket.Find(ctx, t.Prefix, 0, func(key string) bool {
 		if n, ok := numberOf(key); ok {
@@ -154,6 +157,24 @@ func (r Reader) lastNumber(ctx context.Context, t Timeline) (last int64, err err
 		return false
 	})
 	return last, err
+}
+
+// firstNumber returns the number of the first segment of a timeline between two numbers. Segments are deleted in the
+// order of their numbers. The segment with the second number must exist.
+func (r Reader) firstNumber(ctx context.Context, t Timeline, low, high int64) (int64, error) {
+	for low < high {
+		middle := (low + high) / 2
+		exists, err := r.hasSegment(ctx, t, middle)
+		switch {
+		case err != nil:
+			return 0, err
+		case exists:
+			high = middle
+		default:
+			low = middle + 1
+		}
+	}
+	return low, nil
 }
 
 func (r Reader) hasSegment(ctx context.Context, t Timeline, number int64) (bool, error) {

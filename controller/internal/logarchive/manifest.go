@@ -22,6 +22,7 @@ const (
 	segmentSuffix   = ".binlog.zst"
 	encryptedSuffix = ".age"
 	headName        = "head" + manifestSuffix
+	startName       = "start" + manifestSuffix
 )
 
 // A Manifest describes a segment. Times are in microseconds since 1970, by the clock of the server.
@@ -46,8 +47,12 @@ type Manifest struct {
 	// FirstTime and LastTime are the earliest and the latest commit time in the segment.
 	FirstTime uint64 `json:"firstTime"`
 	LastTime  uint64 `json:"lastTime"`
-	// MaxTime is the latest commit time in the timeline up to the end of the segment. SteppedAt is the number of the
-	// last segment in which the clock of the server went backwards, or 0.
+	// BeforeTime is a time before which all transactions before the segment were committed. For the first segment, it
+	// is the server's time when the timeline began. For other segments, it is MaxTime of the previous one.
+	BeforeTime uint64 `json:"beforeTime"`
+	// MaxTime is the latest of BeforeTime and of the commit times in the segment. SteppedAt is the number of the last
+	// segment in which a transaction has an earlier time than its predecessors, or 0. A transaction may also have a time
+	// for which the archive was already complete. MaxTime then includes the time up to which it was complete.
 	MaxTime   uint64 `json:"maxTime"`
 	SteppedAt int64  `json:"steppedAt,omitempty"`
 	// Bytes is the size of the transactions before compression. TotalBytes, TotalSize and Transactions are the sums of
@@ -119,6 +124,8 @@ func (t Timeline) ManifestKey(number int64) string {
 func (t Timeline) SegmentKey(m *Manifest) string { return path.Join(t.Prefix, m.Segment) }
 
 func (t Timeline) headKey() string { return path.Join(t.Prefix, headName) }
+
+func (t Timeline) startKey() string { return path.Join(t.Prefix, startName) }
 
 // numberOf returns the number of the manifest with this key, or false for other objects.
 func numberOf(key string) (int64, bool) {

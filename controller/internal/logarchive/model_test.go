@@ -71,6 +71,7 @@ type designBug struct {
 	bucket func(bucket) bucket
 	stream func(*model, Stream, binlog.State) (Stream, binlog.State)
 	report func(Progress) Progress
+	state  func(*model, binlog.State) binlog.State
 }
 
 func (m *model) complainf(format string, args ...any) {
@@ -123,6 +124,21 @@ func (m *model) newArchiver(process int) *Archiver {
 		}
 		return st, state, err
 	}
+	a.State = func(ctx context.Context) (binlog.State, error) {
+		if m.rand.IntN(100) < m.faults {
+			return binlog.State{}, errors.New("cannot read the state")
+		}
+		state := m.server.State()
+		select {
+		case <-ctx.Done():
+			return state, ctx.Err()
+		case <-time.After(time.Duration(m.rand.IntN(400)) * time.Millisecond):
+		}
+		if m.bug != nil && m.bug.state != nil {
+			state = m.bug.state(m, state)
+		}
+		return state, nil
+	}
 	a.Report = func(p Progress) {
 		if m.bug != nil && m.bug.report != nil {
 			p = m.bug.report(p)
@@ -169,10 +185,23 @@ func (m *model) checkReport(p Progress) {
 			m.complainf("segment %d ends at %s, but %s was reported", p.Number, l.Until, p.GTIDs)
 		} else if m.objects.Get(p.Timeline.SegmentKey(l.Manifest)) == nil {
 			m.complainf("segment %d was reported, but its transactions are missing", p.Number)
+		} else if m.isSteady {
+			m.server.Visit(func(all []*fakelog.Generation) { m.checkGeneration(all[len(all)-1], p, l) })
 		}
 	}
 	if m.isSteady && !p.Until.IsZero() {
 		m.server.Visit(func(all []*fakelog.Generation) { m.checkUntil(all[len(all)-1], p, got) })
+	}
+}
+
+// checkGeneration checks that the log of the server continues a segment, or that the server had no other transactions
+// at the time of a progress.
+func (m *model) checkGeneration(g *fakelog.Generation, p Progress, l *Last) {
+	isOlder := func(t fakelog.Transaction) bool { return t.Time >= g.Begun && t.Time < uint64(p.Until.UnixMicro()) }
+	if slices.ContainsFunc(g.Log, isOlder) && !slices.ContainsFunc(g.Log, func(t fakelog.Transaction) bool {
+		return t.GTID.String() == l.LastGTID && Digest(t.Bytes()) == l.LastDigest
+	}) {
+		m.complainf("the archive claims to be complete until %s, but it has another log than the server", p.Until)
 	}
 }
 
@@ -204,16 +233,29 @@ func (m *model) act() {
 		m.server.Commit(2*partSize+m.rand.IntN(segmentBytes), 0)
 	case k < 72:
 		m.server.Break()
-	case k < 76 && m.hasResets:
+	case k < 74 && m.hasResets:
+		m.server.Incident()
+	case k < 75 && m.hasResets:
+		m.server.CommitLarge()
+	case k < 78 && m.hasResets:
 		m.server.Purge(m.rand.IntN(4))
 	case k < 80 && m.hasResets:
 		m.server.Reset()
-	case k < 86 && m.hasResets: // The numbers overtake the archive before the archiver is connected again.
+		m.awaitReset()
+	case k < 83 && m.hasResets: // The numbers overtake the archive before the archiver is connected again.
 		n := int(m.server.Executed().Count())
 		m.server.Reset()
 		for range n + m.rand.IntN(4) - 1 {
 			m.server.Commit(m.rand.IntN(100), 0)
 		}
+		m.server.Break()
+	case k < 86 && m.hasResets: // The numbers overtake the archive, and the archiver stays connected.
+		n := int(m.server.Executed().Count())
+		m.server.Reset()
+		for range n + 1 + m.rand.IntN(4) {
+			m.server.Commit(m.rand.IntN(100), 0)
+		}
+		m.awaitReset()
 	case k < 89 && m.hasResets:
 		m.server.Replace()
 	case k < 93 && m.hasResets:
@@ -222,9 +264,21 @@ func (m *model) act() {
 		for range m.rand.IntN(2 * (n + 1)) {
 			m.server.Commit(m.rand.IntN(100), 0)
 		}
-	case k < 94 && !m.isSteady:
+	case k < 96:
+		m.server.ChangeChecksum()
+	case k < 98 && !m.isSteady:
 		m.server.StepClock(-time.Duration(m.rand.IntN(5_000)) * time.Millisecond)
 	}
+}
+
+// awaitReset breaks the connections, or waits until the archiver has asked an idle server for its state. An archiver
+// that stays connected cannot notice a reset if the server has as many transactions as before in the meantime.
+func (m *model) awaitReset() {
+	if m.rand.IntN(2) == 0 {
+		m.server.Break()
+		return
+	}
+	time.Sleep(time.Duration(10+m.rand.IntN(20)) * time.Second)
 }
 
 // run runs a model with one or two archivers and returns the problems.
@@ -324,7 +378,7 @@ func (m *model) checkTimeline(line Timeline) error {
 		return err
 	}
 	set.AddAll(start)
-	previous := ""
+	previous, predecessor := "", &Manifest{}
 	for n := int64(1); n <= number; n++ {
 		raw := m.objects.Get(line.ManifestKey(n))
 		l, err := m.reader().Segment(context.Background(), line, n)
@@ -346,9 +400,13 @@ func (m *model) checkTimeline(line Timeline) error {
 			}
 			set.Add(t.GTID)
 		}
-		if reason := checkManifest(l.Manifest, before, set, found[:size], found[size:]); reason != "" {
+		if n == 1 && !m.isComplete(start, l.BeforeTime) {
+			return errors.New("transactions before the timeline were committed after its beginning")
+		}
+		if reason := checkManifest(l.Manifest, predecessor, before, set, found[size:]); reason != "" {
 			return fmt.Errorf("segment %d: %s", n, reason)
 		}
+		predecessor = l.Manifest
 	}
 	isPart := false
 	m.server.Visit(func(all []*fakelog.Generation) {
@@ -360,23 +418,35 @@ func (m *model) checkTimeline(line Timeline) error {
 	return nil
 }
 
+// isComplete reports whether a generation of the server committed the transactions of a set before a time. It is always
+// true if the clock of the server may go backwards.
+func (m *model) isComplete(set binlog.Set, before uint64) (ok bool) {
+	m.server.Visit(func(all []*fakelog.Generation) {
+		ok = !m.isSteady || slices.ContainsFunc(all, func(g *fakelog.Generation) bool {
+			return !slices.ContainsFunc(g.Log, func(t fakelog.Transaction) bool { return set.Has(t.GTID) && t.Time > before })
+		})
+	})
+	return ok
+}
+
 // checkManifest returns a reason if the manifest does not describe its segment.
-func checkManifest(m *Manifest, before, until binlog.Set, earlier, own []archivedTransaction) string {
-	latest, stepped, first := uint64(0), false, own[0].Time
-	for _, t := range earlier {
-		latest = max(latest, t.Time)
-	}
+func checkManifest(m, previous *Manifest, before, until binlog.Set, own []archivedTransaction) string {
+	latest, stepped, first, last := m.BeforeTime, false, own[0].Time, uint64(0)
 	for _, t := range own {
 		stepped = stepped || t.Time < latest
-		latest, first = max(latest, t.Time), min(first, t.Time)
+		latest, first, last = max(latest, t.Time), min(first, t.Time), max(last, t.Time)
 	}
+	isMarked := m.SteppedAt == m.Number
 	got, err := m.BeforeSegment()
 	switch {
 	case err != nil || !got.Equal(before) || m.Until != until.String():
 		return "its GTIDs are wrong"
-	case m.MaxTime != latest || m.FirstTime != first || stepped != (m.SteppedAt == m.Number):
+	case m.Number > 1 && m.BeforeTime != previous.MaxTime:
+		return "its time of the transactions before it is wrong"
+	case m.FirstTime != first || m.LastTime != last || m.MaxTime < latest || m.MaxTime > latest && !isMarked,
+		stepped && !isMarked, isMarked && !stepped && m.MaxTime == latest:
 		return "its times are wrong"
-	case m.Transactions != int64(len(earlier)+len(own)):
+	case m.Transactions != previous.Transactions+int64(len(own)):
 		return "its number of transactions is wrong"
 	}
 	return ""
@@ -419,6 +489,9 @@ func isPartOf(start binlog.Set, found []archivedTransaction, g *fakelog.Generati
 		begin++
 	}
 	if !set.Equal(start) || len(found) > len(g.Log)-begin {
+		return false
+	}
+	if g.HasIncident(begin, begin+len(found)) {
 		return false
 	}
 	for i, t := range found {

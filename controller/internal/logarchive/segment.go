@@ -24,7 +24,7 @@ const (
 )
 
 // A bucket stores objects. *store.Bucket implements it.
-type bucket interface {
+type bucket interface { //nolint:interfacebloat // A fake of the tests has all of them.
 	ReadSmall(ctx context.Context, key string, limit int64) ([]byte, error)
 	Put(ctx context.Context, key string, raw []byte) error
 	PutIf(ctx context.Context, key string, raw []byte, etag string) error
@@ -106,6 +106,9 @@ func (u *upload) deleteParts(ctx context.Context) {
 type segment struct {
 	manifest Manifest
 	set      binlog.Set
+	format   binlog.Format
+	// known is a time up to which the previous segments were known to contain all transactions.
+	known uint64
 
 	upload    *upload
 	encrypted io.WriteCloser
@@ -116,7 +119,7 @@ type segment struct {
 
 // newSegment begins a segment after the previous one, which may be nil.
 func newSegment(u *upload, f binlog.Format, before binlog.Set, recipients []age.Recipient) (*segment, error) {
-	s := &segment{set: binlog.Set{}, upload: u, encrypted: nopCloser{u}, digest: sha256.New()}
+	s := &segment{set: binlog.Set{}, format: f, upload: u, encrypted: nopCloser{u}, digest: sha256.New()}
 	var err error
 	if len(recipients) > 0 {
 		if s.encrypted, err = age.Encrypt(u, recipients...); err != nil {
@@ -146,8 +149,8 @@ func (s *segment) addPart(p binlog.Part) error {
 		if m.FirstTime == 0 || b.Time < m.FirstTime {
 			m.FirstTime = b.Time
 		}
-		if b.Time < m.MaxTime {
-			m.SteppedAt = m.Number
+		if b.Time < max(m.MaxTime, s.known) {
+			m.SteppedAt, m.MaxTime = m.Number, max(m.MaxTime, s.known)
 		}
 		m.LastTime, m.MaxTime, m.LastGTID = max(m.LastTime, b.Time), max(m.MaxTime, b.Time), b.GTID.String()
 		m.Transactions++

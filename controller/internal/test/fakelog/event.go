@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"io"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -23,31 +24,41 @@ const (
 // Magic are the first bytes of a binary log file.
 const Magic = "\xfebin"
 
-// newEvent returns an event with a header and a checksum.
-func newEvent(kind byte, seconds uint32, body []byte) []byte {
-	const header, checksum = 19, 4
+// newEvent returns an event with a header, and with a checksum unless its size is 0.
+func newEvent(kind byte, seconds uint32, body []byte, checksum int) []byte {
+	const header = 19
 	out := make([]byte, header, header+len(body)+checksum)
 	binary.LittleEndian.PutUint32(out, seconds)
 	out[4] = kind
 	binary.LittleEndian.PutUint32(out[5:], 1)
 	binary.LittleEndian.PutUint32(out[9:], uint32(header+len(body)+checksum)) //nolint:gosec // Events of tests are small.
 	out = append(out, body...)
+	if checksum == 0 {
+		return out
+	}
 	return binary.LittleEndian.AppendUint32(out, crc32.ChecksumIEEE(out))
 }
 
-// FormatDescription returns the event with which each file begins.
-func FormatDescription() []byte {
+// checksumSize is the size of a checksum in bytes.
+const checksumSize = 4
+
+// FormatDescription returns the event with which each file begins. Its own checksum always exists.
+func FormatDescription(hasChecksums bool) []byte {
 	body := binary.LittleEndian.AppendUint16(nil, 4)
 	body = append(body, make([]byte, 50)...)
 	copy(body[2:], "9.7.4")
 	body = append(body, 0, 0, 0, 0, 19)
 	body = append(body, make([]byte, 42)...)
-	return newEvent(typeFormatDescription, 1, append(body, 1))
+	algorithm := byte(0)
+	if hasChecksums {
+		algorithm = 1
+	}
+	return newEvent(typeFormatDescription, 1, append(body, algorithm), checksumSize)
 }
 
 // Format returns the format of the fake server's log.
-func Format() binlog.Format {
-	r, err := binlog.NewReader(io.MultiReader(bytes.NewReader([]byte(Magic)), bytes.NewReader(FormatDescription())))
+func Format(hasChecksums bool) binlog.Format {
+	r, err := binlog.NewReader(io.MultiReader(strings.NewReader(Magic), bytes.NewReader(FormatDescription(hasChecksums))))
 	if err == nil {
 		_, err = r.Read(nil)
 	}
@@ -61,22 +72,36 @@ func Format() binlog.Format {
 type Transaction struct {
 	binlog.Begin
 
-	Parts [][]byte
+	Parts  [][]byte
+	Format binlog.Format
 }
+
+var (
+	checkedFormat = Format(true)
+	plainFormat   = Format(false)
+)
 
 // NewTransaction returns a transaction. Each body becomes one event of it.
 func NewTransaction(g binlog.GTID, micros uint64, bodies ...[]byte) Transaction {
-	t := Transaction{Begin: binlog.Begin{GTID: g, Time: micros}}
+	return newTransaction(g, micros, checksumSize, bodies...)
+}
+
+// newTransaction returns a transaction whose events have checksums, or none if the size of a checksum is 0.
+func newTransaction(g binlog.GTID, micros uint64, checksum int, bodies ...[]byte) Transaction {
+	t := Transaction{Begin: binlog.Begin{GTID: g, Time: micros}, Format: checkedFormat}
+	if checksum == 0 {
+		t.Format = plainFormat
+	}
 	seconds := uint32(micros / 1e6) //nolint:gosec // A time.
 	for _, body := range bodies {
-		t.Parts = append(t.Parts, newEvent(typeQuery, seconds, body))
+		t.Parts = append(t.Parts, newEvent(typeQuery, seconds, body, checksum))
 	}
-	t.Parts = append(t.Parts, newEvent(typeXID, seconds, make([]byte, 8)))
+	t.Parts = append(t.Parts, newEvent(typeXID, seconds, make([]byte, 8), checksum))
 	size := uint64(len(t.Bytes()))
-	begin := newEvent(typeGTID, seconds, gtidBody(g, micros, size))
+	begin := newEvent(typeGTID, seconds, gtidBody(g, micros, size), checksum)
 	for t.Length != size+uint64(len(begin)) { // The length contains its own encoding.
 		t.Length = size + uint64(len(begin))
-		begin = newEvent(typeGTID, seconds, gtidBody(g, micros, t.Length))
+		begin = newEvent(typeGTID, seconds, gtidBody(g, micros, t.Length), checksum)
 	}
 	t.Parts = append([][]byte{begin}, t.Parts...)
 	return t
@@ -109,7 +134,7 @@ func gtidBody(g binlog.GTID, micros, length uint64) []byte {
 // File returns a file with transactions, in the format of the server.
 func File(before binlog.Set, all ...Transaction) ([]byte, error) {
 	var out bytes.Buffer
-	w, err := Format().NewFile(&out, before)
+	w, err := checkedFormat.NewFile(&out, before)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -19,20 +20,16 @@ const Heartbeat = 2 * time.Second
 // A Generation is the log of a server until it is reset, or until the server gets other data.
 type Generation struct {
 	UUID string
+	// Begun is the time of the reset or of the new data, in microseconds since 1970.
+	Begun uint64
 	// Before are the transactions before the log.
 	Before binlog.Set
 	Log    []Transaction
+	// incidents are the positions in the log before which the server could not write transactions. large are the
+	// positions of transactions with an event that is too large for the client.
+	incidents, large map[int]bool
 	// purged is the number of transactions that the server has deleted from the beginning of the log.
 	purged int
-}
-
-// executed returns all transactions up to a position in the log.
-func (g *Generation) executed(end int) binlog.Set {
-	out := g.Before.Clone()
-	for i := range g.Log[:end] {
-		out.Add(g.Log[i].GTID)
-	}
-	return out
 }
 
 // A Server is a fake server. Its clock is the clock of the process plus an offset.
@@ -42,7 +39,9 @@ type Server struct {
 	all     []*Generation
 	offset  time.Duration
 	counter uint64
-	streams map[*Stream]bool
+	// hasNoChecksums is true if new transactions have no checksums.
+	hasNoChecksums bool
+	streams        map[*Stream]bool
 }
 
 // NewServer returns a server without transactions.
@@ -72,6 +71,9 @@ func (s *Server) Commit(size int, ago time.Duration) {
 		bodies = append(bodies, body)
 	}
 	micros := s.now() - uint64(ago.Microseconds()) //nolint:gosec // It is positive.
+	if s.offset >= 0 {
+		micros = max(micros, g.Begun)
+	}
 	if n := len(g.Log); n > 0 && s.offset >= 0 {
 		micros = max(micros, g.Log[n-1].Time) // The order of the log is the order of the commits.
 	}
@@ -79,8 +81,68 @@ func (s *Server) Commit(size int, ago time.Duration) {
 	for all := g.Before[g.UUID]; len(all) > 0; all = nil {
 		next.Number += all[len(all)-1].Last
 	}
-	g.Log = append(g.Log, NewTransaction(next, micros, bodies...))
+	checksum := checksumSize
+	if s.hasNoChecksums {
+		checksum = 0
+	}
+	g.Log = append(g.Log, newTransaction(next, micros, checksum, bodies...))
 	s.announceChange()
+}
+
+// ChangeChecksum changes binlog_checksum from CRC32 to NONE or back.
+func (s *Server) ChangeChecksum() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hasNoChecksums = !s.hasNoChecksums
+}
+
+// Incident makes the server write an incident event, because it could not write a transaction, and another log file.
+func (s *Server) Incident() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.current()
+	g.incidents = withPosition(g.incidents, len(g.Log))
+	s.announceChange()
+}
+
+// CommitLarge adds a transaction with an event that is too large for the client.
+func (s *Server) CommitLarge() {
+	s.mu.Lock()
+	g := s.current()
+	g.large = withPosition(g.large, len(g.Log))
+	s.mu.Unlock()
+	s.Commit(10, 0)
+}
+
+// withPosition returns a copy of a set with one more position.
+func withPosition(all map[int]bool, position int) map[int]bool {
+	out := map[int]bool{position: true}
+	maps.Copy(out, all)
+	return out
+}
+
+// HasIncident reports whether the server could not write transactions between two others, or one of these is too large.
+func (g *Generation) HasIncident(begin, end int) bool {
+	for i := range g.incidents {
+		if begin < i && i < end {
+			return true
+		}
+	}
+	for i := range g.large {
+		if begin <= i && i < end {
+			return true
+		}
+	}
+	return false
+}
+
+// executed returns all transactions up to a position in the log.
+func (g *Generation) executed(end int) binlog.Set {
+	out := g.Before.Clone()
+	for i := range g.Log[:end] {
+		out.Add(g.Log[i].GTID)
+	}
+	return out
 }
 
 // Executed returns all transactions of the server.
@@ -104,9 +166,17 @@ func (s *Server) Purge(rest int) {
 	}
 }
 
-// Reset deletes the whole log like RESET BINARY LOGS AND GTIDS.
+// Reset deletes the whole log like RESET BINARY LOGS AND GTIDS. Existing connections send only the old log, and then
+// heartbeats.
 func (s *Server) Reset() {
 	s.replace(func(g *Generation) *Generation { return &Generation{UUID: g.UUID} })
+}
+
+// State returns what the server says about its log.
+func (s *Server) State() binlog.State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stateOf(s.current())
 }
 
 // Replace gives the server another server_uuid and an empty log, like a restored backup.
@@ -114,14 +184,24 @@ func (s *Server) Replace() {
 	s.replace(func(g *Generation) *Generation {
 		return &Generation{UUID: uuid.NewString(), Before: g.executed(len(g.Log))}
 	})
+	s.Break()
 }
 
 // Rewind gives the server older data with its log, like a snapshot of a volume.
 func (s *Server) Rewind(lost int) {
 	s.replace(func(g *Generation) *Generation {
 		end := max(len(g.Log)-lost, 0)
-		return &Generation{UUID: g.UUID, Before: g.Before, Log: g.Log[:end:end], purged: min(g.purged, end)}
+		return &Generation{UUID: g.UUID, Before: g.Before, Log: g.Log[:end:end], purged: min(g.purged, end),
+			incidents: upTo(g.incidents, end), large: upTo(g.large, end-1)}
 	})
+	s.Break()
+}
+
+// upTo returns the positions up to a last one.
+func upTo(all map[int]bool, last int) map[int]bool {
+	out := maps.Clone(all)
+	maps.DeleteFunc(out, func(i int, _ bool) bool { return i > last })
+	return out
 }
 
 // StepClock changes the clock of the server.
@@ -150,8 +230,11 @@ func (s *Server) Connect(context.Context) (*Stream, binlog.State, error) {
 	g := s.current()
 	st := &Stream{server: s, generation: g, broken: make(chan struct{})}
 	s.streams[st] = true
-	return st, binlog.State{ServerUUID: g.UUID, Executed: g.executed(len(g.Log)), Purged: g.executed(g.purged),
-		Now: s.now()}, nil
+	return st, s.stateOf(g), nil
+}
+
+func (s *Server) stateOf(g *Generation) binlog.State {
+	return binlog.State{ServerUUID: g.UUID, Executed: g.executed(len(g.Log)), Purged: g.executed(g.purged), Now: s.now()}
 }
 
 func (s *Server) current() *Generation { return s.all[len(s.all)-1] }
@@ -171,8 +254,8 @@ func (s *Server) replace(next func(*Generation) *Generation) {
 	if g.Before == nil {
 		g.Before = binlog.Set{}
 	}
+	g.Begun = s.now()
 	s.all = append(s.all, g)
-	s.breakAll()
 }
 
 func (s *Server) breakAll() {
@@ -195,6 +278,13 @@ type Stream struct {
 	cause  error
 }
 
+// State returns what the server said if its log were the log that the connection reads.
+func (st *Stream) State() binlog.State {
+	st.server.mu.Lock()
+	defer st.server.mu.Unlock()
+	return st.server.stateOf(st.generation)
+}
+
 // Start implements logarchive.Stream.
 func (st *Stream) Start(after binlog.Set) error {
 	st.server.mu.Lock()
@@ -207,9 +297,6 @@ func (st *Stream) Start(after binlog.Set) error {
 	return nil
 }
 
-// Format implements logarchive.Stream.
-func (st *Stream) Format() binlog.Format { return Format() }
-
 // Close implements logarchive.Stream.
 func (st *Stream) Close() {
 	st.server.mu.Lock()
@@ -221,9 +308,6 @@ func (st *Stream) Close() {
 func (st *Stream) Next() (binlog.Part, error) {
 	timer := time.NewTimer(Heartbeat)
 	defer timer.Stop()
-	st.server.mu.Lock()
-	begun := st.server.now()
-	st.server.mu.Unlock()
 	for {
 		p, ok, changed, err := st.take()
 		if ok || err != nil {
@@ -233,7 +317,7 @@ func (st *Stream) Next() (binlog.Part, error) {
 		case <-changed:
 		case <-st.broken:
 		case <-timer.C:
-			return binlog.Part{At: begun}, nil
+			return binlog.Part{}, nil
 		}
 	}
 }
@@ -260,14 +344,23 @@ func (st *Stream) take() (p binlog.Part, ok bool, changed <-chan struct{}, err e
 		return binlog.Part{}, false, nil, st.cause
 	}
 	log := st.generation.Log
+	g := st.generation
 	for st.next < len(log) && st.part == 0 && st.after.Has(log[st.next].GTID) {
 		st.next++
+	}
+	switch {
+	case g.incidents[st.next] && st.part == 0 && !st.after.Contains(g.executed(st.next)):
+		st.breakOff(binlog.ErrIncident)
+		return binlog.Part{}, false, nil, st.cause
+	case g.large[st.next] && st.part > 0:
+		st.breakOff(binlog.ErrLargeEvent)
+		return binlog.Part{}, false, nil, st.cause
 	}
 	if st.next >= len(log) {
 		return binlog.Part{}, false, st.server.changed, nil
 	}
 	t := &log[st.next]
-	p = binlog.Part{Raw: t.Parts[st.part], IsEnd: st.part == len(t.Parts)-1, At: st.server.now()}
+	p = binlog.Part{Raw: t.Parts[st.part], IsEnd: st.part == len(t.Parts)-1, Format: t.Format}
 	if st.part == 0 {
 		begin := t.Begin
 		p.Begin = &begin
