@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -341,8 +342,11 @@ func (r *archivingReconciler) run(ctx context.Context, a *runningArchiver) {
 	for pause := firstRetry; ; pause = min(2*pause, longestRetry) {
 		start := r.clock()
 		err := r.archive(ctx, a, &password)
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			return
+		case err == nil:
+			err = errArchiverEnded
 		}
 		if r.clock().Sub(start) > longestRetry {
 			pause = firstRetry
@@ -359,6 +363,9 @@ func (r *archivingReconciler) run(ctx context.Context, a *runningArchiver) {
 	}
 }
 
+// errArchiverEnded is the error of an archiver that has ended without one.
+var errArchiverEnded = errors.New("the archiver has ended")
+
 // archive archives until an error occurs. It creates the account if the password is unknown or refused.
 func (r *archivingReconciler) archive(ctx context.Context, a *runningArchiver, password *sql.Password) error {
 	s, err := r.stores.Open(ctx, a.store)
@@ -370,12 +377,15 @@ func (r *archivingReconciler) archive(ctx context.Context, a *runningArchiver, p
 			return err
 		}
 	}
+	watch := &binlog.Watcher{Source: r.sourceOf(a, *password)}
+	defer watch.Close()
 	archiver := &logarchive.Archiver{
 		Reader: s.LogOf(v1.StoreLogFolder(a.origin)), Recipients: s.AgeRecipients(), Now: r.clock,
 		Connect: func(ctx context.Context) (logarchive.Stream, binlog.State, error) {
 			return r.connect(ctx, a, *password)
 		},
-		KeepFrom: a.neededFrom,
+		State: watch.ReadState, KeepFrom: a.neededFrom,
+		Held: func(ctx context.Context) error { return r.stores.Holders.Check(ctx, s) },
 		Report: func(p logarchive.Progress) {
 			if a.report(p) {
 				r.announce(a.key)
@@ -389,17 +399,22 @@ func (r *archivingReconciler) archive(ctx context.Context, a *runningArchiver, p
 	return err
 }
 
-// connect logs in to a server.
-func (r *archivingReconciler) connect(ctx context.Context, a *runningArchiver,
-	password sql.Password) (logarchive.Stream, binlog.State, error) {
+// sourceOf returns the address and the account of a server.
+func (r *archivingReconciler) sourceOf(a *runningArchiver, password sql.Password) binlog.Source {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM([]byte(a.server.Authorities))
 	host := a.server.Of.Host()
-	s, err := binlog.Connect(ctx, binlog.Source{
+	return binlog.Source{
 		Address: net.JoinHostPort(host, strconv.Itoa(v1.Port)), Dial: r.dial, ServerID: archiverID,
 		TLS:  &tls.Config{RootCAs: pool, ServerName: host, MinVersion: tls.VersionTLS12},
 		User: sql.ArchiveAccount, Password: string(password),
-	})
+	}
+}
+
+// connect logs in to a server.
+func (r *archivingReconciler) connect(ctx context.Context, a *runningArchiver,
+	password sql.Password) (logarchive.Stream, binlog.State, error) {
+	s, err := binlog.Connect(ctx, r.sourceOf(a, password))
 	if err != nil {
 		return nil, binlog.State{}, err
 	}

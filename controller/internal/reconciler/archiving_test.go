@@ -24,6 +24,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/logarchive"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/recovery"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/test/s3memory"
 )
 
 const (
@@ -312,23 +313,21 @@ func TestArchivingEvents(t *testing.T) {
 	}
 }
 
-// An emptyBucket contains no timeline.
-type emptyBucket struct{ *store.Bucket }
-
-func (emptyBucket) Folders(context.Context, string, int) ([]string, error) { return nil, nil }
-
 // A brokenStream is a connection that breaks after it has begun.
 type brokenStream struct{}
 
 func (brokenStream) Start(binlog.Set) error     { return nil }
 func (brokenStream) Next() (binlog.Part, error) { return binlog.Part{}, errBoom }
-func (brokenStream) Format() binlog.Format      { return binlog.Format{} }
 func (brokenStream) Close()                     {}
 
 // TestFirstGap checks that package logarchive reports noSegmentYet for the first timeline. No event is sent for it.
 func TestFirstGap(t *testing.T) {
 	var got []string
-	archiver := &logarchive.Archiver{Reader: logarchive.Reader{Bucket: emptyBucket{}, Log: "log"}, Now: time.Now,
+	bucket, err := store.Open(s3memory.New(t).Settings())
+	if err != nil {
+		t.Fatal(err)
+	}
+	archiver := &logarchive.Archiver{Reader: logarchive.Reader{Bucket: bucket, Log: "log"}, Now: time.Now,
 		Connect: func(context.Context) (logarchive.Stream, binlog.State, error) {
 			return brokenStream{}, binlog.State{}, nil
 		},

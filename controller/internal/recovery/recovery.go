@@ -127,6 +127,10 @@ func (r *Recovery) writeRelay(ctx context.Context, base binlog.Set) (*cut, error
 	if err := checkBase(base, &all[0]); err != nil {
 		return nil, exit.With(agent.ExitTarget, "%w", err)
 	}
+	if t := r.Target.Time; t > 0 && all[0].BeforeTime > t {
+		return nil, exit.With(agent.ExitTarget, "the backup may contain transactions that were committed after %s. An older "+
+			"backup is required: recover to a later time, or to a GTID", r.Target)
+	}
 	before, err := all[0].BeforeSegment()
 	if err != nil {
 		return nil, err
