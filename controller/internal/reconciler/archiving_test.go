@@ -43,6 +43,12 @@ func archivedDatabase(k instance.Key) *instance.State {
 	return s
 }
 
+// offsiteArchiver returns an archiver of archivedDatabase. It never ends.
+func offsiteArchiver(k instance.Key, started time.Time) *runningArchiver {
+	return &runningArchiver{key: k, store: "offsite", server: change.Server{Authorities: "a certificate"}, started: started,
+		stop: func() {}, ended: make(chan struct{})}
+}
+
 // deletedAt marks an instance as being deleted.
 func deletedAt(s *instance.State) { s.XR.SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1, 0)}) }
 
@@ -154,7 +160,8 @@ func TestStopOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var stopped []string
 			archiver := func(k instance.Key) *runningArchiver {
-				return &runningArchiver{key: k, store: "offsite", stop: func() { stopped = append(stopped, k.Name) }}
+				return &runningArchiver{key: k, store: "offsite", server: change.Server{Authorities: "a certificate"},
+					stop: func() { stopped = append(stopped, k.Name) }, ended: make(chan struct{})}
 			}
 			other := instance.Key{Kind: v1.KindMySQL, Namespace: "team", Name: "other"}
 			r := &archivingReconciler{running: map[types.UID]*runningArchiver{"db": archiver(k), "other": archiver(other)}}
@@ -372,8 +379,8 @@ func newArchivingTest(t *testing.T) *archivingTest {
 	a := &archivingTest{key: g.key(1), gauges: g, recorder: events.NewFakeRecorder(10)}
 	a.state = archivedDatabase(a.key)
 	a.gathers = &gatherArchived{lives: []*instance.State{a.state}}
-	a.archiver = &runningArchiver{key: a.key, store: "offsite", started: g.now, stop: func() {}}
-	a.archivingReconciler = &archivingReconciler{gather: a.gathers, writer: writerFn(a.write), meter: g.meter,
+	a.archiver = offsiteArchiver(a.key, g.now)
+	a.archivingReconciler = &archivingReconciler{ctx: context.Background(), gather: a.gathers, writer: writerFn(a.write), meter: g.meter,
 		reader: fake.NewClientBuilder().WithScheme(schemeOf(t)).Build(), events: a.recorder,
 		clock: func() time.Time { return g.now }, changed: map[string]chan event.TypedGenericEvent[instance.Key]{},
 		running: map[types.UID]*runningArchiver{a.state.Life.XR: a.archiver}}
@@ -453,13 +460,13 @@ func TestArchivingStory(t *testing.T) {
 		{reason: "A retry.", do: func() { a.archiver.report(progressAt(first, 1, 8, "")) }},
 		{reason: "It fails again.", do: func() { a.archiver.fail("no server") }},
 		{reason: "The controller restarts.", do: func() {
-			a.archiver = &runningArchiver{key: a.key, store: "offsite", started: a.gauges.now, stop: func() {}}
+			a.archiver = offsiteArchiver(a.key, a.gauges.now)
 			a.running[a.state.Life.XR] = a.archiver
 		}},
 		{reason: "It works again.", do: func() { a.archiver.report(progressAt(first, 1, 9, "")) },
 			want: []string{"Normal ArchivingResumed"}},
 		{reason: "The controller restarts.", do: func() {
-			a.archiver = &runningArchiver{key: a.key, store: "offsite", started: a.gauges.now, stop: func() {}}
+			a.archiver = offsiteArchiver(a.key, a.gauges.now)
 			a.running[a.state.Life.XR] = a.archiver
 		}},
 		{reason: "It works.", do: func() { a.archiver.report(progressAt(first, 1, 10, "")) }},
@@ -476,7 +483,7 @@ func TestArchivingStory(t *testing.T) {
 			t.Fatalf("%d: %s -want, +got:\n%s", i, step.reason, diff)
 		}
 	}
-	if diff := cmp.Diff([]string{"db-1-log-aaaaaaaaaa", "db-1-log-bbbbbbbbbb"}, a.requested); diff != "" {
+	if diff := cmp.Diff([]string{"db-1-log-aaaaaaaaaa-13", "db-1-log-bbbbbbbbbb-13"}, a.requested); diff != "" {
 		t.Errorf("want a backup for each timeline: -want, +got:\n%s", diff)
 	}
 	wrote := a.wrote
@@ -524,7 +531,7 @@ func TestArchivingSeries(t *testing.T) {
 	another.Life.XR = "another"
 	deletedAt(another)
 	a.gathers.lives = []*instance.State{another, a.state}
-	a.running["another"] = &runningArchiver{key: a.key, store: "offsite", stop: func() {}}
+	a.running["another"] = offsiteArchiver(a.key, time.Time{})
 	a.sent(t)
 	want("a previous instance with the same name is being deleted", works, until)
 	a.state.XR.Status.Authorities = ""

@@ -11,6 +11,7 @@ import (
 
 // TestRealReset checks that an archiver notices a reset of the log although its connection stays open.
 func TestRealReset(t *testing.T) {
+	skipShort(t)
 	i := newInstance(t)
 	a := i.archive(t, nil)
 	a.end(t)
@@ -39,7 +40,7 @@ func TestRealReset(t *testing.T) {
 	}
 	a.run(t)
 	i.exec(t, "ALTER TABLE d.t ADD COLUMN b LONGTEXT")
-	for n := 0; n < 5; n++ {
+	for range 5 {
 		i.exec(t, "INSERT INTO d.t VALUES (3, REPEAT('x', 300000))")
 	}
 	a.await(t, i)
