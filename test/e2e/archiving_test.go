@@ -14,6 +14,7 @@ import (
 // has a gap. The metrics vanish with the instance.
 func TestArchiving(t *testing.T) {
 	t.Parallel()
+	framework.Repeats(t, "TestArchivingStory has each event, and TestRecovery archives a binary log")
 	s3 := startS3(t)
 	b := offersStore(t, s3, newStoreKey(t, s3.namespace))
 	s := framework.NewServer(t, framework.ClassComposition)
