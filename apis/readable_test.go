@@ -80,7 +80,7 @@ func put(object map[string]any, path []string, value any) {
 			value = []any{value}
 			continue
 		}
-		if parent, ok := lookUp(object, path[:i]); ok {
+		if parent, ok := find(object, path[:i]); ok {
 			parent[path[i]] = value
 			return
 		}
@@ -89,8 +89,8 @@ func put(object map[string]any, path []string, value any) {
 	object[path[0]] = value
 }
 
-// lookUp returns the existing map at a path.
-func lookUp(object map[string]any, path []string) (map[string]any, bool) {
+// find returns the existing map at a path.
+func find(object map[string]any, path []string) (map[string]any, bool) {
 	for _, step := range path {
 		next, ok := object[step].(map[string]any)
 		if !ok {

@@ -14,7 +14,7 @@ import (
 
 // bootCheckCommand implements `controller bootcheck`.
 type bootCheckCommand struct {
-	Folder    string `help:"Directory where ${copy} of the backup volume is mounted, with the copy that 'controller unpack' wrote. The server's socket is created there too, so its path must be short." required:"" type:"path"`
+	Dir       string `help:"Directory where ${copy} of the backup volume is mounted, with the copy that 'controller unpack' wrote. The server's socket is created there too, so its path must be short." required:"" type:"path"`
 	Directory string `default:"${directory}" help:"Name of the copy in that directory."`
 
 	Report string `default:"${report}" help:"File for the report, which is one JSON object. The default is the termination log of the container, which may be missing. Its exitCode is 46 for a broken backup. Other codes mean that the restore test has no result."`
@@ -24,9 +24,9 @@ type bootCheckCommand struct {
 func (c *bootCheckCommand) Run(ctx context.Context) error {
 	tuneMemory()
 	start := time.Now()
-	t := bootcheck.BootCheck{Folder: c.Folder, Directory: c.Directory, Output: os.Stdout}
+	t := bootcheck.BootCheck{Dir: c.Dir, Directory: c.Directory, Output: os.Stdout}
 	result, err := t.Run(ctx)
-	if err != nil && archive.CopyGone(c.Folder) {
+	if err != nil && archive.CopyGone(c.Dir) {
 		// A backup may have deleted the copy during the test to free space. The test then says nothing about the
 		// backup.
 		err = &agent.ExitError{Code: agent.ExitBusy,

@@ -65,8 +65,8 @@ func TestBootCheck(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			folder, report := tried(t, tc.program, tc.script)
-			code, out := run(t, "bootcheck", "--folder="+folder, "--report="+report)
+			dir, report := tried(t, tc.program, tc.script)
+			code, out := run(t, "bootcheck", "--dir="+dir, "--report="+report)
 			if code != 0 {
 				t.Fatalf("it ended with %d: %s", code, out)
 			}
@@ -77,8 +77,8 @@ func TestBootCheck(t *testing.T) {
 			}
 		})
 	}
-	folder, _ := tried(t, "mysqld", "exit 1")
-	if code, out := run(t, "bootcheck", "--folder="+folder, "--report=/proc/none"); code == 0 {
+	dir, _ := tried(t, "mysqld", "exit 1")
+	if code, out := run(t, "bootcheck", "--dir="+dir, "--report=/proc/none"); code == 0 {
 		t.Errorf("without a report it ended with 0: %s", out)
 	}
 }
@@ -87,19 +87,19 @@ func TestBootCheck(t *testing.T) {
 func TestBootCheckEnds(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		t.Run(signal.String(), func(t *testing.T) {
-			folder, report := tried(t, "mysqld", "echo $$ >$(dirname $0)/pid; exec sleep 600")
+			dir, report := tried(t, "mysqld", "echo $$ >$(dirname $0)/pid; exec sleep 600")
 			self, err := os.Executable()
 			if err != nil {
 				t.Fatal(err)
 			}
-			cmd := exec.CommandContext(t.Context(), self, "bootcheck", "--folder="+folder, "--report="+report)
+			cmd := exec.CommandContext(t.Context(), self, "bootcheck", "--dir="+dir, "--report="+report)
 			cmd.Env = append(os.Environ(), mainVariable+"=1")
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
 			server := 0
 			soon(t, "the server starts", func() bool {
-				raw, _ := os.ReadFile(filepath.Join(filepath.Dir(folder), "bin", "pid"))
+				raw, _ := os.ReadFile(filepath.Join(filepath.Dir(dir), "bin", "pid"))
 				server, _ = strconv.Atoi(strings.TrimSpace(string(raw)))
 				return server > 0
 			})

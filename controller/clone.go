@@ -16,8 +16,8 @@ import (
 
 // cloneCommand implements `controller clone`.
 type cloneCommand struct {
-	Folder string `help:"Empty directory with enough space for all data. The data is written to its subdirectory data. The server's socket is created there too, so its path must be short." required:"" type:"path"`
-	Donor  string `help:"Directory of a Secret with host, port, username and password of an account that may clone. It also contains ca.crt, to verify the server, and the server's page-size and lower-case-table-names." required:"" type:"path"`
+	Dir   string `help:"Empty directory with enough space for all data. The data is written to its subdirectory data. The server's socket is created there too, so its path must be short." required:"" type:"path"`
+	Donor string `help:"Directory of a Secret with host, port, username and password of an account that may clone. It also contains ca.crt, to verify the server, and the server's page-size and lower-case-table-names." required:"" type:"path"`
 
 	Report string `default:"${report}" help:"File for the report, which is one JSON object. The default is the termination log of the container, which may be missing."`
 }
@@ -41,17 +41,17 @@ func (c *cloneCommand) clone(ctx context.Context) (clone.Result, error) {
 	if err != nil {
 		return clone.Result{}, err
 	}
-	return (&clone.Clone{Folder: c.Folder, Donor: donor, Output: os.Stdout}).Run(ctx)
+	return (&clone.Clone{Dir: c.Dir, Donor: donor, Output: os.Stdout}).Run(ctx)
 }
 
 // maxDonorFile is the maximum size in bytes of a Secret's key that describes the server to clone (the donor).
 const maxDonorFile = 4096
 
 // readDonor reads the address, account and settings of the server to clone (the donor) from a mounted Secret.
-func readDonor(folder string) (clone.Donor, error) {
+func readDonor(dir string) (clone.Donor, error) {
 	values := map[string]string{}
 	for _, name := range []string{"host", "port", "username", "password", "page-size", "lower-case-table-names"} {
-		raw, err := os.ReadFile(filepath.Join(folder, name)) //nolint:gosec // The caller chooses the directory.
+		raw, err := os.ReadFile(filepath.Join(dir, name)) //nolint:gosec // The caller chooses the directory.
 		switch {
 		case err != nil:
 			return clone.Donor{}, fmt.Errorf("cannot read the Secret of the server to clone: %w", err)
@@ -73,7 +73,7 @@ func readDonor(folder string) (clone.Donor, error) {
 		}
 	}
 	return clone.Donor{
-		Host: values["host"], Port: int(port), Authorities: filepath.Join(folder, "ca.crt"),
+		Host: values["host"], Port: int(port), Authorities: filepath.Join(dir, "ca.crt"),
 		User: values["username"], Password: sql.Password(values["password"]), Layout: l,
 	}, nil
 }

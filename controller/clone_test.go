@@ -29,7 +29,7 @@ func TestCloneDonor(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			folder := t.TempDir()
+			dir := t.TempDir()
 			for file, value := range all {
 				if changed, ok := tc.change[file]; ok {
 					value = changed
@@ -37,16 +37,16 @@ func TestCloneDonor(t *testing.T) {
 				if value == "-" {
 					continue
 				}
-				if err := os.WriteFile(filepath.Join(folder, file), []byte(value), 0o600); err != nil {
+				if err := os.WriteFile(filepath.Join(dir, file), []byte(value), 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
-			d, err := readDonor(folder)
+			d, err := readDonor(dir)
 			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 				t.Fatalf("want %q, got %v", tc.want, err)
 			}
 			if err == nil && (d.Host != "db.team.svc" || d.Port != 3306 || d.Password != "secret" ||
-				d.Layout != (sql.Layout{PageSize: 16384, LowerCase: 1}) || d.Authorities != filepath.Join(folder, "ca.crt")) {
+				d.Layout != (sql.Layout{PageSize: 16384, LowerCase: 1}) || d.Authorities != filepath.Join(dir, "ca.crt")) {
 				t.Errorf("got %+v", d)
 			}
 		})

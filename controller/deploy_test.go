@@ -14,17 +14,17 @@ import (
 )
 
 // kindsOf returns the kinds of the objects in a kustomization of controller/deploy.
-func kindsOf(t *testing.T, folder string) []string {
+func kindsOf(t *testing.T, dir string) []string {
 	t.Helper()
 	k := struct {
 		Resources []string `json:"resources"`
 	}{}
-	if err := yaml.Unmarshal([]byte(read(t, filepath.Join(folder, "kustomization.yaml"))), &k); err != nil {
+	if err := yaml.Unmarshal([]byte(read(t, filepath.Join(dir, "kustomization.yaml"))), &k); err != nil {
 		t.Fatal(err)
 	}
 	var out []string
 	for _, r := range k.Resources {
-		path := filepath.Join(folder, r)
+		path := filepath.Join(dir, r)
 		if info, err := os.Stat(path); err == nil && info.IsDir() {
 			out = append(out, kindsOf(t, path)...)
 			continue

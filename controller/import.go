@@ -119,7 +119,7 @@ func (c *importServerCommand) run(ctx context.Context, r *agent.Report) error {
 	if err != nil {
 		return err
 	}
-	result, err := (&clone.Clone{Folder: h.Folder(), Donor: donor, KeepUser: true, Output: os.Stdout}).Run(ctx)
+	result, err := (&clone.Clone{Dir: h.Dir(), Donor: donor, KeepUser: true, Output: os.Stdout}).Run(ctx)
 	if wrong, ok := errors.AsType[*sql.WrongEngineError](err); ok {
 		return fmt.Errorf("that server has tables that do not use InnoDB, and a clone does not contain their rows: %s. "+
 			"Convert them on that server (ALTER TABLE … ENGINE=InnoDB), or import its volume or a dump",

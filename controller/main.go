@@ -66,8 +66,8 @@ func newParser(ctx context.Context, target *cli) *kong.Kong {
 			"backup of it is verified."),
 		kong.Vars{
 			"version": version, "agent": v1.AgentImage(version),
-			"directory": v1.DataDirectory, "copy": v1.RestoreTestFolder, "report": agent.TerminationLog,
-			"access": agent.AccessFolder, "stores": stores.StoresFile,
+			"directory": v1.DataDirectory, "copy": v1.RestoreTestDir, "report": agent.TerminationLog,
+			"access": agent.AccessDir, "stores": stores.StoresFile,
 			"grace": rotate.DefaultGrace.String(), "settle": rotate.DefaultSettle.String(),
 		},
 		kong.BindTo(ctx, (*context.Context)(nil)))

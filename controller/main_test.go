@@ -52,7 +52,7 @@ func TestCommands(t *testing.T) {
 	u := agent.Unpacking{Archive: "/backup/one/data.tar.zst", Volume: "/data", SHA256: "abc", Version: "9.7.4",
 		Clean: true}
 	told := unpacking{Archive: u.Archive, SHA256: "abc", SourceVersion: "9.7.4", SourceClean: true,
-		TargetVersion: agent.VersionFile, inStore: inStore{Access: agent.AccessFolder}}
+		TargetVersion: agent.VersionFile, inStore: inStore{Access: agent.AccessDir}}
 	remote := u
 	remote.Archive, remote.Object = "", "v1/a/b/one/x.tar.zst.age"
 	importing := agent.Importing{Volume: "/data", XR: "uid-1", Name: "one@time"}
@@ -77,7 +77,7 @@ func TestCommands(t *testing.T) {
 				Namespace:    "shop",
 				NamespaceUID: "uid-2", Name: "orders", Image: "mysql:8.4", SourceVersion: "8.4.6", NeverServed: true,
 				WithoutOutside: true, Report: agent.TerminationLog,
-				Number: 7, StorageSize: "1Gi", inStore: inStore{Access: agent.AccessFolder},
+				Number: 7, StorageSize: "1Gi", inStore: inStore{Access: agent.AccessDir},
 			},
 			got: func(c *cli) any { return c.Backup },
 		},
@@ -87,7 +87,7 @@ func TestCommands(t *testing.T) {
 			want: backupCommand{
 				Volume: "/data", Directory: v1.DataDirectory, Record: "one", XR: "uid-1", Kind: v1.KindDatabase, Namespace: "shop",
 				Name: "orders", Report: agent.TerminationLog,
-				inStore: inStore{Object: "v1/a/b/one", Access: agent.AccessFolder},
+				inStore: inStore{Object: "v1/a/b/one", Access: agent.AccessDir},
 			},
 			got: func(c *cli) any { return c.Backup },
 		},
@@ -114,7 +114,7 @@ func TestCommands(t *testing.T) {
 				Digest: "abc", Until: "2026-11-22T18:00:01.123456Z"}), program: agent.CopiedProgram,
 			got: func(c *cli) any { return c.ApplyLog },
 			want: applyLogCommand{half: toldHalf, At: "2026-11-22T18:00:00.25Z", Timeline: "v1-log/ns/xr/one", Segment: 7,
-				Digest: "abc", Until: time.Date(2026, 11, 22, 18, 0, 1, 123_456_000, time.UTC), Access: agent.AccessFolder},
+				Digest: "abc", Until: time.Date(2026, 11, 22, 18, 0, 1, 123_456_000, time.UTC), Access: agent.AccessDir},
 		},
 		"ValidateSettings": {
 			command: agent.ValidateSettings("/data", "/sockets", "/tls"), program: agent.CopiedProgram,
@@ -129,7 +129,7 @@ func TestCommands(t *testing.T) {
 		},
 		"BootCheck": {
 			command: agent.BootCheck("/copy"), program: agent.CopiedProgram, got: func(c *cli) any { return c.Bootcheck },
-			want: bootCheckCommand{Folder: "/copy", Directory: v1.DataDirectory, Report: agent.TerminationLog},
+			want: bootCheckCommand{Dir: "/copy", Directory: v1.DataDirectory, Report: agent.TerminationLog},
 		},
 		"ExportMetrics": {command: agent.ExportMetrics("/exporter/my.cnf", 9104), program: agent.CopiedProgram,
 			got:  func(c *cli) any { return c.ExportMetrics },
@@ -141,7 +141,7 @@ func TestCommands(t *testing.T) {
 		"Survey": {command: agent.Survey("/backup"), program: agent.Program, got: func(c *cli) any { return c.Survey },
 			want: surveyCommand{Volume: "/backup", Report: agent.TerminationLog}},
 		"Prune": {command: agent.Prune("/backup", "one", "two"), program: agent.Program,
-			got: func(c *cli) any { return c.Prune }, want: pruneCommand{Volume: "/backup", Folder: []string{"one", "two"}}},
+			got: func(c *cli) any { return c.Prune }, want: pruneCommand{Volume: "/backup", Dir: []string{"one", "two"}}},
 		"Install": {command: agent.ToolsContainer("x").Command, program: agent.Program,
 			got: func(c *cli) any { return c.Install }, want: installCommand{To: agent.CopiedProgram}},
 		"Version": {command: agent.VersionContainer("x").Command, program: agent.CopiedProgram,

@@ -17,9 +17,9 @@ type ownCommand struct {
 // Run makes the server's user the owner of all files on the volume, and denies access to other users. The volume is a
 // directory of the node, on which other programs run. Its contents are untrusted, because the image that writes them
 // is chosen by a tenant. Run therefore does not follow symbolic links. It can be repeated after an interruption.
-func (c *ownCommand) Run() error { return ownFolder(c.Volume, int(agent.ServerUID)) }
+func (c *ownCommand) Run() error { return ownDir(c.Volume, int(agent.ServerUID)) }
 
-func ownFolder(path string, id int) error {
+func ownDir(path string, id int) error {
 	root, err := os.OpenRoot(path)
 	if err != nil {
 		return err
@@ -49,10 +49,10 @@ func ownFolder(path string, id int) error {
 // closeToOthers allows only the owner to access the root of the volume. It is called before the owner of the files
 // changes.
 func closeToOthers(root *os.Root) error {
-	folder, err := root.Open(".")
+	dir, err := root.Open(".")
 	if err != nil {
 		return err
 	}
-	defer folder.Close() //nolint:errcheck // Nothing was written through it.
-	return folder.Chmod(0o700)
+	defer dir.Close() //nolint:errcheck // Nothing was written through it.
+	return dir.Chmod(0o700)
 }

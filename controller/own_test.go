@@ -39,7 +39,7 @@ func TestOwn(t *testing.T) {
 		wanted = 999
 	}
 	for range 2 {
-		if err := ownFolder(volume, wanted); err != nil {
+		if err := ownDir(volume, wanted); err != nil {
 			t.Fatal(err)
 		}
 		for path, owner := range map[string]int{
@@ -61,7 +61,7 @@ func TestOwn(t *testing.T) {
 			t.Errorf("the volume has mode %v, %v", info.Mode(), err)
 		}
 	}
-	if err := ownFolder(filepath.Join(volume, "none"), wanted); err == nil {
+	if err := ownDir(filepath.Join(volume, "none"), wanted); err == nil {
 		t.Error("want a volume that is not there to be an error")
 	}
 }

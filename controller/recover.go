@@ -53,8 +53,8 @@ func (c *applyLogCommand) Run(ctx context.Context) error {
 	return writeReport(r, c.Report, err)
 }
 
-// scratchFolder is the directory for the socket and the temporary files of the server.
-const scratchFolder = "s"
+// scratchDir is the directory for the socket and the temporary files of the server.
+const scratchDir = "s"
 
 func (c *applyLogCommand) run(ctx context.Context, r *agent.Report) error {
 	h := c.half.half()
@@ -71,7 +71,7 @@ func (c *applyLogCommand) run(ctx context.Context, r *agent.Report) error {
 		return err
 	}
 	printRecovered(result)
-	if err := os.RemoveAll(filepath.Join(h.Folder(), scratchFolder)); err != nil {
+	if err := os.RemoveAll(filepath.Join(h.Dir(), scratchDir)); err != nil {
 		return err
 	}
 	return m.Complete()
@@ -87,7 +87,7 @@ func (c *applyLogCommand) apply(ctx context.Context, h datavolume.Half) (recover
 		return recovery.Result{}, err
 	}
 	return (&recovery.Recovery{
-		Data: h.Data(), Scratch: filepath.Join(h.Folder(), scratchFolder), Target: target, Source: remote, Output: os.Stdout,
+		Data: h.Data(), Scratch: filepath.Join(h.Dir(), scratchDir), Target: target, Source: remote, Output: os.Stdout,
 		Log: recovery.Log{Timeline: logarchive.Timeline{Prefix: c.Timeline}, Last: c.Segment, Digest: c.Digest,
 			Until: uint64(max(c.Until.UnixMicro(), 0))},
 	}).Run(ctx)

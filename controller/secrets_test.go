@@ -47,7 +47,7 @@ func TestSecretsAreRedacted(t *testing.T) {
 		stored bool // It is stored as JSON, with its secrets.
 	}{
 		{given: new(sql.Password)},
-		{given: new(store.SealKey)},
+		{given: new(store.SigningKey)},
 		{given: new(certificate.PrivateKey)},
 		{given: new(gateway.Signer)},
 		{given: &store.Settings{}, stored: true},

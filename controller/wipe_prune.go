@@ -46,7 +46,7 @@ func (c *wipeCommand) Run() error {
 // pruneCommand implements `controller prune`.
 type pruneCommand struct {
 	Volume string   `help:"Directory where the backup volume is mounted." required:"" type:"path"`
-	Folder []string `help:"Directory to delete: one archive with its manifest. It is no error if it does not exist." required:""`
+	Dir    []string `help:"Directory to delete: one archive with its manifest. It is no error if it does not exist." required:""`
 }
 
 // Run removes the directories.
@@ -56,18 +56,18 @@ func (c *pruneCommand) Run() error {
 		return err
 	}
 	defer root.Close() //nolint:errcheck // Nothing was written through it.
-	for _, name := range c.Folder {
-		if err := pruneFolder(root, name); err != nil {
+	for _, name := range c.Dir {
+		if err := pruneDir(root, name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// pruneFolder removes the directory of an archive, its manifest last. After a crash, the directory is empty or still
+// pruneDir removes the directory of an archive, its manifest last. After a crash, the directory is empty or still
 // recognized by its manifest. It refuses a directory with files but no manifest, and names that point outside the
 // volume.
-func pruneFolder(root *os.Root, name string) error {
+func pruneDir(root *os.Root, name string) error {
 	if name == "" || strings.HasPrefix(name, ".") || strings.ContainsRune(name, filepath.Separator) {
 		return fmt.Errorf("%q cannot be the directory of an archive", name)
 	}

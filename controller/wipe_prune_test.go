@@ -12,8 +12,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/archive"
 )
 
-// folder creates a directory with files, whose content is their name.
-func folder(t *testing.T, files ...string) string {
+// dir creates a directory with files, whose content is their name.
+func directory(t *testing.T, files ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, f := range files {
@@ -42,7 +42,7 @@ func names(t *testing.T, dir string) []string {
 
 // TestWipe checks that the volume is emptied and that no link is followed.
 func TestWipe(t *testing.T) {
-	dir, outside := folder(t, "data/ibdata1", ".restored.json"), folder(t, "precious")
+	dir, outside := directory(t, "data/ibdata1", ".restored.json"), directory(t, "precious")
 	if err := os.Symlink(outside, filepath.Join(dir, "link")); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestWipe(t *testing.T) {
 // TestWipeOfAnothers checks that a directory is not deleted if it belongs to another instance.
 func TestWipeOfAnothers(t *testing.T) {
 	for xr, stays := range map[string]bool{"uid-2": true, "uid-1": false} {
-		dir := folder(t, "data/ibdata1")
+		dir := directory(t, "data/ibdata1")
 		if err := os.WriteFile(filepath.Join(dir, ".restored.json"), []byte(`{"xr":"uid-1","inode":1}`), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -73,24 +73,24 @@ func TestWipeOfAnothers(t *testing.T) {
 
 func TestPrune(t *testing.T) {
 	cases := map[string]struct {
-		reason string
-		folder []string
-		left   []string
-		fails  bool
+		reason    string
+		directory []string
+		left      []string
+		fails     bool
 	}{
-		"One": {reason: "Only what is named goes.", folder: []string{"a"}, left: []string{"b", "other"}},
-		"Gone": {reason: "A rerun finds nothing, and is content.", folder: []string{"a", "z"},
+		"One": {reason: "Only what is named goes.", directory: []string{"a"}, left: []string{"b", "other"}},
+		"Gone": {reason: "A rerun finds nothing, and is content.", directory: []string{"a", "z"},
 			left: []string{"b", "other"}},
-		"Other": {reason: "A folder without a manifest is no archive's.", folder: []string{"other"},
+		"Other": {reason: "A folder without a manifest is no archive's.", directory: []string{"other"},
 			left: []string{"a", "b", "other"}, fails: true},
-		"Out":    {reason: "Nothing outside.", folder: []string{"../a"}, left: []string{"a", "b", "other"}, fails: true},
-		"All":    {reason: "Nor all.", folder: []string{"."}, left: []string{"a", "b", "other"}, fails: true},
-		"Parent": {reason: "Nor more.", folder: []string{".."}, left: []string{"a", "b", "other"}, fails: true},
+		"Out":    {reason: "Nothing outside.", directory: []string{"../a"}, left: []string{"a", "b", "other"}, fails: true},
+		"All":    {reason: "Nor all.", directory: []string{"."}, left: []string{"a", "b", "other"}, fails: true},
+		"Parent": {reason: "Nor more.", directory: []string{".."}, left: []string{"a", "b", "other"}, fails: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			dir := folder(t, "a/data.tar.zst", "a/"+archive.ManifestName, "b/"+archive.ManifestName, "other/file")
-			err := (&pruneCommand{Volume: dir, Folder: tc.folder}).Run()
+			dir := directory(t, "a/data.tar.zst", "a/"+archive.ManifestName, "b/"+archive.ManifestName, "other/file")
+			err := (&pruneCommand{Volume: dir, Dir: tc.directory}).Run()
 			if diff := cmp.Diff(tc.left, names(t, dir), cmpopts.EquateEmpty()); diff != "" || (err != nil) != tc.fails {
 				t.Errorf("%s\nerror %v\n-want, +got:\n%s", tc.reason, err, diff)
 			}

@@ -32,7 +32,7 @@ func FuzzRunFunction(f *testing.F) {
 		{`{"spec":{"image":null,"service":{"type":"NodePort"},"config":{"a":1,"log_bin":"/x"}}}`, `{}`, `{}`},
 		{`{"status":{"internal":{"previousBackup":"None","started":true}}}`, `{"deployment":{"spec":{"replicas":0}}}`, `{"records":[]}`},
 		{`{"spec":{"restore":{"policy":"Never"}}}`, `{"data-claim":{"status":{"phase":"Lost"}}}`,
-			`{"records":[{"status":{"phase":"Proven"}}]}`},
+			`{"records":[{"status":{"phase":"Verified"}}]}`},
 		{`{"status":{"internal":{"pvcDeleted":true},"volume":"x"}}`,
 			`{"restore":{"status":{"conditions":[{"type":"Complete","status":"True"}]}}}`, `{"volume":[{}]}`},
 		{`{"spec":{"storage_size":"1e-9999999"}}`,
@@ -215,7 +215,7 @@ func historyForbids(req *fnv1.RunFunctionRequest, xr map[string]any) string {
 			at(m, "spec", "instance", "namespace") == at(xr, "spec", "claimRef", "namespace") &&
 			at(m, "spec", "instance", "name") == at(xr, "spec", "claimRef", "name")
 		phase := at(m, "status", "phase")
-		if own && (!never || phase != "Proven" && phase != "Failed") {
+		if own && (!never || phase != "Verified" && phase != "Failed") {
 			return "there is a record of an earlier life"
 		}
 	}

@@ -398,7 +398,7 @@ func strangers() []map[string]any {
 				"archive": map[string]any{"pvcName": "backup-theirs-pvc", "path": "theirs/data.tar.zst",
 					"sha256": strings.Repeat("0", 64)},
 			},
-			"status": map[string]any{"phase": "Proven"},
+			"status": map[string]any{"phase": "Verified"},
 		}
 	}
 	ours := v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "mysql-instance"}.Key()
@@ -456,7 +456,7 @@ func TestNoFieldReachesFurther(t *testing.T) {
 							g.texts(field, rsp, seen.places)
 						}
 						if isUnnoticed(unchanged, rsp) && !cannotChange(xrd, field) {
-							g.complainf("the server's pod changes, and the digest of the wish does not: see compose.TestWish")
+							g.complainf("the server's pod changes, and the digest of the wish does not: see compose.TestPreference")
 						}
 						for _, complaint := range g.complaints {
 							t.Errorf("spec.%s %q: %.100q: %s", field, h.key, fmt.Sprint(h.value), complaint)
@@ -557,7 +557,7 @@ func (g *guard) need(key string, s *fnv1.ResourceSelector) {
 	switch {
 	case s.GetMatchLabels() == nil && (s.GetMatchName() == "" || strings.Contains(s.GetMatchName(), "/")):
 		g.complainf("it asks for %s: %v", key, s)
-	case s.GetMatchLabels() != nil && !g.isBeside(s.GetMatchLabels().GetLabels()[v1.LabelInstance]) &&
+	case s.GetMatchLabels() != nil && !g.isStoredHere(s.GetMatchLabels().GetLabels()[v1.LabelInstance]) &&
 		!g.isNamed(s.GetMatchLabels().GetLabels()[v1.LabelBackup]):
 		g.complainf("it asks for the records of others: %v", s)
 	case s.GetKind() == v1.KindPlatform && s.GetMatchName() != v1.PlatformName:
@@ -569,9 +569,9 @@ func (g *guard) need(key string, s *fnv1.ResourceSelector) {
 	}
 }
 
-// isBeside reports whether a key belongs to the instance, or to the instance in spec.restore.from in the same
+// isStoredHere reports whether a key belongs to the instance, or to the instance in spec.restore.from in the same
 // namespace.
-func (g *guard) isBeside(key string) bool {
+func (g *guard) isStoredHere(key string) bool {
 	other := g.instance
 	other.Name, _ = at(g.xr, "spec", "restore", "from").(string)
 	return key == g.instance.Key() || other.Name != "" && key == other.Key()

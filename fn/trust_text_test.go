@@ -144,17 +144,17 @@ func takesText(t *testing.T, field string) bool {
 // isUnnoticed reports whether the server's pod changed, but not the digest of the spec fields that determine the pod
 // (wish). A running server would ignore such a change, and the platform's policy would not apply to it.
 func isUnnoticed(before, after *fnv1.RunFunctionResponse) bool {
-	wishBefore, podBefore := serverIn(before)
-	wish, pod := serverIn(after)
-	return podBefore != nil && pod != nil && wish == wishBefore && !proto.Equal(pod, podBefore)
+	inputBefore, podBefore := serverIn(before)
+	templateInput, pod := serverIn(after)
+	return podBefore != nil && pod != nil && templateInput == inputBefore && !proto.Equal(pod, podBefore)
 }
 
 // serverIn returns the digest of the wish, and the pod template, from the Deployment in a response.
-func serverIn(rsp *fnv1.RunFunctionResponse) (wish string, pod *structpb.Value) {
+func serverIn(rsp *fnv1.RunFunctionResponse) (templateInput string, pod *structpb.Value) {
 	d := rsp.GetDesired().GetResources()[v1.ResourceDeployment].GetResource().GetFields()
 	annotations := d["metadata"].GetStructValue().GetFields()["annotations"].GetStructValue().GetFields()
-	wish, _, _ = strings.Cut(annotations[v1.AnnotationRevision].GetStringValue(), ".")
-	return wish, d["spec"].GetStructValue().GetFields()["template"]
+	templateInput, _, _ = strings.Cut(annotations[v1.AnnotationRevision].GetStringValue(), ".")
+	return templateInput, d["spec"].GetStructValue().GetFields()["template"]
 }
 
 // cannotChange reports whether the API server refuses each change of a field. These fields are type, and storageSize

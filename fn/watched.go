@@ -32,8 +32,8 @@ func hasFetched(req *fnv1.RunFunctionRequest) bool {
 	return found
 }
 
-// noteFetched returns the context of the response. It contains fetchedKey if the request lacks a required resource.
-func noteFetched(req *fnv1.RunFunctionRequest, wanted map[string]compose.Requirement) *structpb.Struct {
+// recordFetched returns the context of the response. It contains fetchedKey if the request lacks a required resource.
+func recordFetched(req *fnv1.RunFunctionRequest, wanted map[string]compose.Requirement) *structpb.Struct {
 	for key := range wanted {
 		if !hasRequired(req, key) {
 			out := &structpb.Struct{Fields: maps.Clone(req.GetContext().GetFields())} // The request must not change.

@@ -10,9 +10,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/fn/compose"
 )
 
-// TestNoteFetched checks that the context contains fetchedKey if the request lacks a required resource. Keys of other
+// TestRecordFetched checks that the context contains fetchedKey if the request lacks a required resource. Keys of other
 // functions must be kept.
-func TestNoteFetched(t *testing.T) {
+func TestRecordFetched(t *testing.T) {
 	wanted := map[string]compose.Requirement{"platform": {}, "records": {}}
 	resources := func(keys ...string) map[string]*fnv1.Resources {
 		out := map[string]*fnv1.Resources{}
@@ -42,7 +42,7 @@ func TestNoteFetched(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			before := proto.CloneOf(tc.req)
-			got := noteFetched(tc.req, wanted)
+			got := recordFetched(tc.req, wanted)
 			if !proto.Equal(before, tc.req) {
 				t.Error("the request was changed")
 			}

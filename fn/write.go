@@ -49,7 +49,7 @@ func writeOutput(rsp *fnv1.RunFunctionResponse, req *fnv1.RunFunctionRequest, ou
 		}
 	}
 	rsp.Requirements = requirements(req, out.Requirements)
-	rsp.Context = noteFetched(req, out.Requirements)
+	rsp.Context = recordFetched(req, out.Requirements)
 	return writeXR(rsp, req, out)
 }
 

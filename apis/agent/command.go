@@ -15,7 +15,7 @@ import (
 // A Backup contains the flags of `controller backup`.
 type Backup struct {
 	// Volume and Archive are paths in the container. For an archive in a store, Archive is empty and Object is the
-	// prefix of the archive. AccessFolder then contains the Secret for access to the store.
+	// prefix of the archive. AccessDir then contains the Secret for access to the store.
 	Volume, Archive, Object string
 	// Record is the BackupRecord of the backup. Image is the image of the server.
 	Record, Image string
@@ -68,7 +68,7 @@ func (b Backup) Command() []string {
 // image, so a container from VersionContainer must run first.
 type Unpacking struct {
 	// Archive and Volume are paths in the container. For an archive in a store, Archive is empty and Object is the name
-	// of the archive. AccessFolder then contains the Secret for access to the store.
+	// of the archive. AccessDir then contains the Secret for access to the store.
 	Archive, Object, Volume string
 	SHA256                  string
 	// Version is the version of the server that wrote the data. Clean is true if that server stopped cleanly.
@@ -91,9 +91,9 @@ func (u Unpacking) command(name string, place ...string) []string {
 		"--target-version="+VersionFile)
 }
 
-// AccessFolder is the directory at which a Job mounts the Secret for access to a store. The controller creates the
+// AccessDir is the directory at which a Job mounts the Secret for access to a store. The controller creates the
 // Secret.
-const AccessFolder = "/" + AccessVolumeName
+const AccessDir = "/" + AccessVolumeName
 
 // GatewayPort is the port of the backup gateway.
 const GatewayPort = 8443
@@ -135,21 +135,21 @@ func ExportMetrics(account string, port int32) []string {
 func Own(volume string) []string { return []string{Program, "own", "--volume=" + volume} }
 
 // BootCheck returns the command `controller bootcheck` for the directory with the unpacked copy.
-func BootCheck(folder string) []string {
-	return []string{CopiedProgram, "bootcheck", "--folder=" + folder}
+func BootCheck(dir string) []string {
+	return []string{CopiedProgram, "bootcheck", "--dir=" + dir}
 }
 
 // Clone returns the command `controller clone`, which clones a running server to a directory. donor is the mount path
 // of the Secret that describes the running server.
-func Clone(folder, donor string) []string {
-	return []string{CopiedProgram, "clone", "--folder=" + folder, "--donor=" + donor}
+func Clone(dir, donor string) []string {
+	return []string{CopiedProgram, "clone", "--dir=" + dir, "--donor=" + donor}
 }
 
-// ImportSource is the mount path of the volume to import. ImportFolder is a temporary directory in the root of the
+// ImportSource is the mount path of the volume to import. ImportDir is a temporary directory in the root of the
 // data volume. The containers of an import store the dump and prepare the data there.
 const (
 	ImportSource = "/source"
-	ImportFolder = ".restore-import"
+	ImportDir    = ".restore-import"
 )
 
 // An Importing contains the flags that all commands of an import have. XR is the owner of the data volume.
@@ -236,10 +236,10 @@ func Survey(volume string) []string {
 }
 
 // Prune returns the command `controller prune` for directories on a backup volume.
-func Prune(volume string, folders ...string) []string {
-	out := append(make([]string, 0, len(folders)+3), Program, "prune", "--volume="+volume)
-	for _, f := range folders {
-		out = append(out, "--folder="+f)
+func Prune(volume string, dirs ...string) []string {
+	out := append(make([]string, 0, len(dirs)+3), Program, "prune", "--volume="+volume)
+	for _, f := range dirs {
+		out = append(out, "--dir="+f)
 	}
 	return out
 }

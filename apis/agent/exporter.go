@@ -13,9 +13,9 @@ const ExporterName = "exporter"
 // Paths in the container of the exporter. The server's socket is at this path in the official images of MySQL and
 // MariaDB.
 const (
-	accountFolder = "/" + ExporterName
-	SocketFolder  = "/var/run/mysqld"
-	SocketFile    = SocketFolder + "/mysqld.sock"
+	accountDir = "/" + ExporterName
+	SocketDir  = "/var/run/mysqld"
+	SocketFile = SocketDir + "/mysqld.sock"
 )
 
 // exporterUID is the UID and GID of the exporter. It differs from ServerUID. The
@@ -28,12 +28,12 @@ const exporterUID int64 = 65534
 // program of this product therefore runs the exporter as its child, and starts it again when it exits. The container
 // has no probes for the same reason.
 func ExporterContainer(image string, socket corev1.VolumeMount) corev1.Container {
-	tools, account := ToolsMount(), corev1.VolumeMount{Name: ExporterName, MountPath: accountFolder, ReadOnly: true}
+	tools, account := ToolsMount(), corev1.VolumeMount{Name: ExporterName, MountPath: accountDir, ReadOnly: true}
 	tools.ReadOnly, socket.ReadOnly = true, true
 	security := Security()
 	security.RunAsUser, security.RunAsGroup, security.RunAsNonRoot = new(exporterUID), new(exporterUID), new(true)
 	c := Container(ExporterName, image, Memory, security, []corev1.VolumeMount{tools, account, socket},
-		ExportMetrics(accountFolder+"/"+v1.MetricsKey, v1.MetricsPort)...)
+		ExportMetrics(accountDir+"/"+v1.MetricsKey, v1.MetricsPort)...)
 	c.Ports = []corev1.ContainerPort{
 		{Name: v1.MetricsPortName, ContainerPort: v1.MetricsPort, Protocol: corev1.ProtocolTCP}}
 	c.Resources = corev1.ResourceRequirements{

@@ -65,8 +65,8 @@ type VolumeJob struct {
 	Command []string
 	Volumes []corev1.Volume
 	// Before are init containers, with the volumes that only these containers mount.
-	Before []corev1.Container
-	Beside []corev1.Volume
+	Before           []corev1.Container
+	MountedAlongside []corev1.Volume
 }
 
 // Job returns the Job.
@@ -82,7 +82,7 @@ func (v VolumeJob) Job() *batchv1.Job {
 		InitContainers:  v.Before,
 		Containers: []corev1.Container{
 			Container(v.Component, v.Image, Memory, FileSecurity(v.OnNode), mounts, v.Command...)},
-		Volumes: append(v.Beside, v.Volumes...),
+		Volumes: append(v.MountedAlongside, v.Volumes...),
 	}
 	v.Nodes.Prefer(&pod)
 	return NewJob(v.Of, v.Namespace, v.Name, v.Component, v.Resources, v.PullSecrets, pod)

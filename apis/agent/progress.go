@@ -14,7 +14,7 @@ import (
 const (
 	PhaseClone  = "clone"
 	PhaseCopy   = "copy"
-	PhaseProve  = "prove"
+	PhaseVerify = "prove"
 	PhaseUnpack = "unpack"
 	PhaseCheck  = "check"
 	PhaseLoad   = "load"

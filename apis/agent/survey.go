@@ -13,8 +13,8 @@ import (
 // archive was read completely and matches its manifest. The owner in the manifest is untrusted, because any user with
 // write access to the volume can write a manifest.
 type Found struct {
-	// Folder is the name of the directory in the root of the volume.
-	Folder string `json:"folder"`
+	// Dir is the name of the directory in the root of the volume.
+	Dir string `json:"folder"`
 	// Problem is the reason why the archive cannot be restored, or "" if it can be restored.
 	Problem string `json:"problem,omitempty"`
 
@@ -44,7 +44,7 @@ func (f *Found) Line() (string, error) {
 func ParseFound(line string) (Found, bool) {
 	text, ok := strings.CutPrefix(line, foundPrefix)
 	f := Found{}
-	if !ok || len(line) > maxFound || json.Unmarshal([]byte(text), &f) != nil || f.Folder == "" {
+	if !ok || len(line) > maxFound || json.Unmarshal([]byte(text), &f) != nil || f.Dir == "" {
 		return Found{}, false
 	}
 	return f, true

@@ -48,7 +48,7 @@ const CloneContainerName = "clone"
 // Name and mount path of the volume with the Secret that describes the server to clone.
 const (
 	donorVolume = "donor"
-	donorFolder = "/" + donorVolume
+	donorDir    = "/" + donorVolume
 )
 
 // ServerMemory is the memory request of a container that temporarily runs a server.
@@ -58,9 +58,9 @@ const ServerMemory = "512Mi"
 func CloneContainer(image string, target corev1.VolumeMount) corev1.Container {
 	ready := ToolsMount()
 	ready.ReadOnly = true
-	donor := corev1.VolumeMount{Name: donorVolume, MountPath: donorFolder, ReadOnly: true}
+	donor := corev1.VolumeMount{Name: donorVolume, MountPath: donorDir, ReadOnly: true}
 	return Container(CloneContainerName, image, ServerMemory, ServerSecurity(), []corev1.VolumeMount{ready, donor, target},
-		Clone(target.MountPath, donorFolder)...)
+		Clone(target.MountPath, donorDir)...)
 }
 
 // DonorVolume returns the volume with the Secret that describes the server to clone. All users can read its files,

@@ -17,7 +17,7 @@ func PVCVolume(name, pvc string) corev1.Volume {
 	}}
 }
 
-// AccessVolumeName is the name of the volume that is mounted at AccessFolder.
+// AccessVolumeName is the name of the volume that is mounted at AccessDir.
 const AccessVolumeName = "access"
 
 // AccessVolume returns the volume with the Secret for access to a store.
@@ -47,8 +47,8 @@ func secretVolume(name, secret string, mode int32) corev1.Volume {
 // Job while the Job runs, so that they expire soon after it ends. The credentials of a Job that reads an archive are
 // valid for the maximum duration of the Job.
 const (
-	BackupAccessLife = 2 * time.Hour
-	ReadAccessLife   = 24 * time.Hour
+	BackupAccessLifetime = 2 * time.Hour
+	ReadAccessLifetime   = 24 * time.Hour
 )
 
 // AccessSecret returns the Secret for a Job's access to a store, in the namespace of the Job. The caller adds the

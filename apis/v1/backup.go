@@ -180,7 +180,7 @@ func (b *Backup) KindOfInstance() string {
 
 // DefaultLabels returns the labels that a BackupRecord is created with.
 func (b *BackupRecord) DefaultLabels() map[string]string {
-	out := b.Spec.Instance.Life().Labels()
+	out := b.Spec.Instance.Instance().Labels()
 	out[LabelBackup] = BackupKey(b.Spec.Instance.Namespace, b.BackupName())
 	return out
 }

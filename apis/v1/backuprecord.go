@@ -146,8 +146,8 @@ type BackedUpInstance struct {
 	XR types.UID `json:"xr"`
 }
 
-// Life returns the identity of the instance that was backed up.
-func (i *BackedUpInstance) Life() Instance {
+// Instance returns the identity of the instance that was backed up.
+func (i *BackedUpInstance) Instance() Instance {
 	return Instance{Kind: i.Kind, Namespace: i.Namespace, Name: i.Name, XR: i.XR}
 }
 
@@ -192,21 +192,21 @@ const (
 // A BackupPhase is the progress of a backup.
 type BackupPhase string
 
-// Phases of a backup. The data may be released only in the phase BackupProven, in which the archive was read back and
+// Phases of a backup. The data may be released only in the phase BackupVerified, in which the archive was read back and
 // its checksums and file list match.
 const (
-	BackupPending BackupPhase = "Pending"
-	BackupRunning BackupPhase = "Running"
-	BackupProven  BackupPhase = "Proven"
-	BackupFailed  BackupPhase = "Failed"
+	BackupPending  BackupPhase = "Pending"
+	BackupRunning  BackupPhase = "Running"
+	BackupVerified BackupPhase = "Verified"
+	BackupFailed   BackupPhase = "Failed"
 )
 
 // A BackupRecordStatus reports the progress of a backup.
 type BackupRecordStatus struct {
-	// Phase of the backup: Pending, Running, `Proven` (the archive was verified) or Failed.
+	// Phase of the backup: Pending, Running, `Verified` (the archive was verified) or Failed.
 	//
 	// +optional
-	// +kubebuilder:validation:Enum=Pending;Running;Proven;Failed
+	// +kubebuilder:validation:Enum=Pending;Running;Verified;Failed
 	Phase BackupPhase `json:"phase,omitempty"`
 	// Message describes what is wrong and what to do.
 	//
@@ -272,8 +272,8 @@ func (b *BackupRecord) WhyUnreadable() string {
 		b.Unreadable.Edit("backuprecord "+b.Name))
 }
 
-// IsProven reports whether the archive was read back and matches the data on the disk.
-func (b *BackupRecord) IsProven() bool { return b.Status.Phase == BackupProven }
+// IsVerified reports whether the archive was read back and matches the data on the disk.
+func (b *BackupRecord) IsVerified() bool { return b.Status.Phase == BackupVerified }
 
 // Announced returns the time at which the BackupRecord was first created. The API server sets that time, so it does
 // not depend on the controller's clock.
@@ -341,9 +341,9 @@ func (b *BackupRecord) MayDeleteArchive() bool {
 	return b.UID != "" && b.Annotations[AnnotationDeleteArchive] == string(b.UID)
 }
 
-// A BackupNote is the backup metadata that is stored on the volume of a verified backup. The controller can recreate
+// A BackupEntry is the backup metadata that is stored on the volume of a verified backup. The controller can recreate
 // the BackupRecord from it.
-type BackupNote struct {
+type BackupEntry struct {
 	// Record is the UID of the BackupRecord.
 	Record types.UID `json:"record"`
 	// AnnouncedAt is the time at which the backup was announced.
@@ -354,17 +354,17 @@ type BackupNote struct {
 
 // PublishedArchive returns the UID of the BackupRecord and the SHA-256 sum of the archive, in the form of
 // AnnotationPublished.
-func (n *BackupNote) PublishedArchive() string {
+func (n *BackupEntry) PublishedArchive() string {
 	if n.Spec.Archive == nil {
 		return ""
 	}
 	return string(n.Record) + " " + n.Spec.Archive.SHA256
 }
 
-// A StoreNote is the metadata of a verified backup in a store. The controller can recreate the BackupRecord from it, on
+// A StoreEntry is the metadata of a verified backup in a store. The controller can recreate the BackupRecord from it, on
 // this cluster or on another one.
-type StoreNote struct {
-	BackupNote
+type StoreEntry struct {
+	BackupEntry
 
 	// Name of the BackupRecord.
 	Name string `json:"name"`
@@ -375,18 +375,18 @@ type StoreNote struct {
 	Manifest json.RawMessage `json:"manifest"`
 }
 
-// ArchiveFolder returns the prefix of the archive in the store. Earlier attempts at the backup may have left objects
+// ArchivePrefix returns the prefix of the archive in the store. Earlier attempts at the backup may have left objects
 // there, too.
-func (n *StoreNote) ArchiveFolder() string {
+func (n *StoreEntry) ArchivePrefix() string {
 	if n.From != nil {
-		return StoreFolder(*n.From, n.Name)
+		return StorePrefix(*n.From, n.Name)
 	}
-	return StoreFolder(n.Spec.Instance, n.Name)
+	return StorePrefix(n.Spec.Instance, n.Name)
 }
 
-// Note returns the backup metadata of a BackupRecord.
-func (b *BackupRecord) Note() BackupNote {
-	return BackupNote{Record: b.UID, AnnouncedAt: b.Announced(), Spec: *b.Spec.DeepCopy()}
+// Entry returns the backup metadata of a BackupRecord.
+func (b *BackupRecord) Entry() BackupEntry {
+	return BackupEntry{Record: b.UID, AnnouncedAt: b.Announced(), Spec: *b.Spec.DeepCopy()}
 }
 
 // since returns the number of the first backup of the BackupRecord's instance.

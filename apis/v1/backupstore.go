@@ -138,7 +138,7 @@ const (
 	StoreSecretKey = "secretKey"
 	// StoreSessionToken is an optional key for temporary credentials, such as the credentials of AWS STS.
 	StoreSessionToken = "sessionToken"
-	StoreSealKey      = "sealKey"
+	StoreSigningKey   = "sealKey"
 	StoreIdentity     = "identity"
 )
 
@@ -317,8 +317,8 @@ const (
 	ReasonProbed = "Probed"
 	// ReasonSettings means that the spec or one of its Secrets is invalid or missing.
 	ReasonSettings = "Settings"
-	// ReasonPrefixHeld means that another cluster publishes and deletes backups below the prefix, or may do so.
-	ReasonPrefixHeld = "PrefixHeld"
+	// ReasonPrefixInUse means that another cluster publishes and deletes backups below the prefix, or may do so.
+	ReasonPrefixInUse = "PrefixInUse"
 	// ReasonChallenge means that the controller waits for a proof that a user has the age identity.
 	ReasonChallenge = "Challenge"
 )

@@ -143,8 +143,8 @@ const (
 	ReasonRunning  = "Running"
 	ReasonStarting = "Starting"
 	// ReasonLoginPending means that the server runs, and that the controller has not logged in yet.
-	ReasonLoginPending = "LoginPending"
-	ReasonHeld         = "Held"
+	ReasonLoginPending   = "LoginPending"
+	ReasonWaitingToStart = "WaitingToStart"
 	// ReasonSuspended means that the server is stopped because spec.suspend is true.
 	ReasonSuspended = "Suspended"
 	ReasonFenced    = "Fenced"

@@ -90,13 +90,13 @@ const (
 	EventBackupStarted EventReason = "BackupStarted"
 	// EventBackupFailed is a warning. It is sent when the backup failed and is retried.
 	EventBackupFailed EventReason = "BackupFailed"
-	// EventBackupProven is sent when the archive was read back and verified.
-	EventBackupProven EventReason = "BackupProven"
+	// EventBackupVerified is sent when the archive was read back and verified.
+	EventBackupVerified EventReason = "BackupVerified"
 	// EventRestoreTestAwaited is sent when the release of the data waits for a restore test, because requireRestoreTest
 	// is true.
 	EventRestoreTestAwaited EventReason = "RestoreTestAwaited"
-	// EventDeletionHeld is a warning. It is sent when the deletion waits for manual action.
-	EventDeletionHeld EventReason = "DeletionHeld"
+	// EventDeletionBlocked is a warning. It is sent when the deletion waits for manual action.
+	EventDeletionBlocked EventReason = "DeletionBlocked"
 	// EventDataReleased is sent when the finalizers of the data were removed.
 	EventDataReleased EventReason = "DataReleased"
 	// EventNameFreed is sent when the finalizer of the claim was removed.
@@ -127,8 +127,8 @@ const (
 	EventArchiveRemovalStarted EventReason = "ArchiveRemovalStarted"
 	// EventBackupLost is a warning. It is sent when a backup cannot be completed because its volume no longer exists.
 	EventBackupLost EventReason = "BackupLost"
-	// EventArchiveRemovalHeld is sent when an archive cannot be deleted yet.
-	EventArchiveRemovalHeld EventReason = "ArchiveRemovalHeld"
+	// EventArchiveRemovalBlocked is sent when an archive cannot be deleted yet.
+	EventArchiveRemovalBlocked EventReason = "ArchiveRemovalBlocked"
 	// EventArchiveRemoved is sent when an archive was deleted.
 	EventArchiveRemoved EventReason = "ArchiveRemoved"
 	// EventRestoreTestPassed is sent when a server has started from a copy of the backup.

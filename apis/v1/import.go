@@ -104,13 +104,13 @@ type LocalReference struct {
 // DefaultPort is the port of a server if none is set.
 const DefaultPort int32 = 3306
 
-// importsFolder is the prefix in a store for the dumps that claims may import. The platform team stores the dumps
+// importsDir is the prefix in a store for the dumps that claims may import. The platform team stores the dumps
 // there.
-const importsFolder = "imports"
+const importsDir = "imports"
 
 // Object returns the name of the dump in the store for a claim in the given namespace.
 func (d *ImportedDump) Object(namespace string) string {
-	return path.Join(importsFolder, namespace, d.Name)
+	return path.Join(importsDir, namespace, d.Name)
 }
 
 // Address returns the host and the port of the server.

@@ -43,7 +43,7 @@ const (
 	ComponentServer      = "server"
 	ComponentRestore     = "restore"
 	ComponentBackup      = "backup"
-	ComponentWipe        = "wipe"
+	ComponentErase       = "wipe"
 	ComponentPrune       = "prune"
 	ComponentRestoreTest = "restore-test"
 	// ComponentRemoval is a Job that deletes an archive after a user has deleted its BackupRecord and allowed the
@@ -60,7 +60,7 @@ const (
 
 // JobComponents returns the values of LabelComponent for all Jobs of this product.
 func JobComponents() []string {
-	return []string{ComponentRestore, ComponentBackup, ComponentWipe, ComponentPrune, ComponentRestoreTest,
+	return []string{ComponentRestore, ComponentBackup, ComponentErase, ComponentPrune, ComponentRestoreTest,
 		ComponentRemoval,
 		ComponentSurvey, ComponentSettings}
 }
@@ -142,7 +142,7 @@ const (
 	// PersistentVolumeClaim was bound at that time. The result of the Job applies only to that volume.
 	AnnotationRemoves = Group + "/erases"
 	// AnnotationPublished identifies the archive that this cluster is about to publish in a store. Its value is
-	// BackupNote.PublishedArchive. The controller sets it on the composite resource, the data volume and the data
+	// BackupEntry.PublishedArchive. The controller sets it on the composite resource, the data volume and the data
 	// PersistentVolumeClaim before it writes the backup metadata to the store. If the metadata in the store differs, it
 	// was written by another cluster, or before this cluster was restored from an etcd snapshot.
 	AnnotationPublished = Group + "/published-archive"
@@ -171,7 +171,7 @@ const (
 // permission to change PersistentVolumes.
 const (
 	// AnnotationBackupPrefix, followed by the name of a BackupRecord, contains the metadata of its backup: a
-	// BackupNote, as JSON. It is written before the phase of the BackupRecord becomes BackupProven, and remains as long
+	// BackupEntry, as JSON. It is written before the phase of the BackupRecord becomes BackupVerified, and remains as long
 	// as the archive exists.
 	AnnotationBackupPrefix = "backup." + Group + "/"
 	// AnnotationForgetPrefix, followed by the name of a BackupRecord, allows the next instance to start without that
@@ -183,7 +183,7 @@ const (
 )
 
 // AnnotationForgetPrefix and AnnotationMakeRecord can also be set on a BackupStore. They then refer to a backup in
-// the store. For AnnotationMakeRecord, the value is then the prefix that StoreFolder returns, because another cluster
+// the store. For AnnotationMakeRecord, the value is then the prefix that StorePrefix returns, because another cluster
 // may have written a backup with the same name.
 
 // AnnotationTakeOverPrefix on a BackupStore names the current holder of its bucket and prefix, which this cluster is

@@ -50,9 +50,9 @@ const (
 	// because some file systems create lost+found there. In addition, a restore prepares the data in another directory
 	// and then renames it to DataDirectory.
 	DataDirectory = "data"
-	// RestoreTestFolder is a directory in the root of the backup volume. Its DataDirectory contains the copy of a
+	// RestoreTestDir is a directory in the root of the backup volume. Its DataDirectory contains the copy of a
 	// backup during a restore test. It can be deleted at any time.
-	RestoreTestFolder = ".crossplane-mysql-restore-test"
+	RestoreTestDir = ".crossplane-mysql-restore-test"
 	// PasswordKey is the key of the password in the root password Secret.
 	PasswordKey = "password"
 	// InitializeKey is a key of the root password Secret. It exists as long as a new database may be initialized: until
@@ -180,9 +180,9 @@ func (i Instance) Accesses() AccessNames { return AccessNames{i} }
 // Backup returns the name of the Secret of the backup Job.
 func (n AccessNames) Backup() string { return accessName(n.instance, "backup") }
 
-// Rescue returns the name of the Secret of the recovery Job, which backs up an instance that lost its composite
+// Recovery returns the name of the Secret of the recovery Job, which backs up an instance that lost its composite
 // resource or its namespace. The name is different for each instance and namespace.
-func (n AccessNames) Rescue() string {
+func (n AccessNames) Recovery() string {
 	return uniqueName("", n.instance, n.instance.XR, "-backup-access")
 }
 
@@ -246,41 +246,41 @@ func (i Instance) RecordName() string {
 	return uniqueName("", i, i.XR, "")
 }
 
-// RecordNameInLife returns the name of the BackupRecord of a backup that is taken before the deletion of the
+// NumberedRecordName returns the name of the BackupRecord of a backup that is taken before the deletion of the
 // instance. number is the number of the backup.
-func (i Instance) RecordNameInLife(number int64) string {
+func (i Instance) NumberedRecordName(number int64) string {
 	return uniqueName("", i, types.UID(fmt.Sprintf("%s/%d", i.XR, number)), "")
 }
 
-// RescueNamespace is the namespace for the recovery of data whose own namespace is deleted or being deleted. It belongs
+// RecoveryNamespace is the namespace for the recovery of data whose own namespace is deleted or being deleted. It belongs
 // to the controller's installation.
-const RescueNamespace = "crossplane-mysql-rescue"
+const RecoveryNamespace = "crossplane-mysql-recovery"
 
-// RescueName returns the name of an object for the recovery of an instance that lost its composite resource or its
+// RecoveryName returns the name of an object for the recovery of an instance that lost its composite resource or its
 // namespace. The name is different for each instance and namespace.
-func (i Instance) RescueName(component string) string {
+func (i Instance) RecoveryName(component string) string {
 	return uniqueName(component+"-", i, i.XR, "")
 }
 
-// StoreFolder returns the prefix of a backup in a store. It contains UIDs, so that a later namespace or instance of the
+// StorePrefix returns the prefix of a backup in a store. It contains UIDs, so that a later namespace or instance of the
 // same name has a different prefix.
-func StoreFolder(i BackedUpInstance, record string) string {
+func StorePrefix(i BackedUpInstance, record string) string {
 	return path.Join(StoreLayout, string(i.NamespaceUID), string(i.XR), record)
 }
 
-// StoreLogFolder returns the prefix of the archived binary log of an instance in a store. It is not below the prefix of
+// StoreLogPrefix returns the prefix of the archived binary log of an instance in a store. It is not below the prefix of
 // the instance's backups, so that a list of the backups does not contain the many objects of a log.
-func StoreLogFolder(i BackedUpInstance) string {
+func StoreLogPrefix(i BackedUpInstance) string {
 	return path.Join(StoreLayout+"-log", string(i.NamespaceUID), string(i.XR))
 }
 
 // timelinePattern matches the name of a timeline.
 var timelinePattern = regexp.MustCompile(`^\d{14}-[a-z0-9]{10}$`)
 
-// LogFolder returns the prefix of the archived binary log that continues a backup, or "" if the backup is not in a
+// LogPrefix returns the prefix of the archived binary log that continues a backup, or "" if the backup is not in a
 // store. It is derived from the name of the archive, because an imported backup has another namespace UID than the
 // cluster that wrote the log.
-func (b *BackupRecord) LogFolder() string {
+func (b *BackupRecord) LogPrefix() string {
 	if !b.InStore() {
 		return ""
 	}
@@ -298,7 +298,7 @@ const storeDepth = 5
 // IsLogOf reports whether a recovery applies the binary log that continues a backup, or none. Users of the instance's
 // namespace may have written it.
 func IsLogOf(r *Recovery, b *BackupRecord) bool {
-	return r == nil || b.LogFolder() != "" && path.Dir(r.Timeline) == b.LogFolder() &&
+	return r == nil || b.LogPrefix() != "" && path.Dir(r.Timeline) == b.LogPrefix() &&
 		timelinePattern.MatchString(path.Base(r.Timeline))
 }
 

@@ -24,8 +24,8 @@ func names(i Instance) map[string]string {
 		"Key":     i.Key(),
 		"WipeJob": i.Jobs().Wipe(), "PruneJob": i.Jobs().Prune(), "RestoreTestJob": i.Jobs().RestoreTest(),
 		"Record": i.RecordName(), "BackupPV": i.BackupPVName("0b7a1d6e"),
-		"PendingSecret": i.PendingSecretName(), "Rescue": i.RescueName("data"), "EraseJob": RemovalJobName(i.RecordName()),
-		"RecordInLife": i.RecordNameInLife(2), "ImageChangeJob": i.Jobs().ImageChange(),
+		"PendingSecret": i.PendingSecretName(), "Rescue": i.RecoveryName("data"), "EraseJob": RemovalJobName(i.RecordName()),
+		"RecordInLife": i.NumberedRecordName(2), "ImageChangeJob": i.Jobs().ImageChange(),
 		"SettingsJob": i.Jobs().SettingsCheck(),
 		"TLSSecret":   i.TLSSecretName(), "Authority": i.AuthorityName(1), "SecondAuthority": i.AuthorityName(2),
 		"CertificateRequest": i.CertificateRequestName(), "MetricsSecret": i.MetricsSecretName(),
@@ -169,7 +169,7 @@ func TestNames(t *testing.T) {
 			AnnotationRestore, AnnotationConfigHash, AnnotationRevision, AnnotationStarted, AnnotationSkipBackup,
 			AnnotationWithoutOutside,
 			AnnotationNothingToLose, AnnotationReclaimPolicy, AnnotationNamespaceUID, AnnotationEarlierNamespaces, Finalizer,
-			AnnotationPasswordChangedAt, AnnotationPasswordStagedAt, AnnotationPasswordWindow, RescueNamespace,
+			AnnotationPasswordChangedAt, AnnotationPasswordStagedAt, AnnotationPasswordWindow, RecoveryNamespace,
 			AnnotationBackupPrefix, AnnotationForgetPrefix, AnnotationMakeRecord, MakeAllRecords, AnnotationDeleteArchive,
 			AnnotationRestoreTest, AnnotationRetainedPV, AnnotationRefusedSize, AnnotationPVCs, AnnotationPruned,
 			AnnotationRemoves,
@@ -189,7 +189,7 @@ func TestNames(t *testing.T) {
 			"crossplane-mysql.io/earlier-namespace-uids", "crossplane-mysql.io/protect-data",
 			"crossplane-mysql.io/password-changed-at", "crossplane-mysql.io/password-staged-at",
 			"crossplane-mysql.io/password-window",
-			"crossplane-mysql-rescue",
+			"crossplane-mysql-recovery",
 			"backup.crossplane-mysql.io/", "forget.crossplane-mysql.io/", "crossplane-mysql.io/make-record", "all",
 			"crossplane-mysql.io/delete-archive",
 			"crossplane-mysql.io/restore-test", "crossplane-mysql.io/retained-volume", "crossplane-mysql.io/refused-size",
@@ -205,11 +205,11 @@ func TestNames(t *testing.T) {
 			"crossplane-mysql.io/settings", "crossplane-mysql.io/config", "crossplane-mysql.io/image-pull-secrets",
 		}},
 		"StoreFolder": {reason: "Objects outlive the cluster.",
-			got:  StoreFolder(BackedUpInstance{NamespaceUID: "ns", XR: "xr", Namespace: "a", Name: "b"}, "one"),
+			got:  StorePrefix(BackedUpInstance{NamespaceUID: "ns", XR: "xr", Namespace: "a", Name: "b"}, "one"),
 			want: "v1/ns/xr/one"},
 		"StoreAccess": {reason: "A policy knows them by their ends.",
 			got: []string{short.Accesses().Backup(), short.Accesses().Restore(), short.Accesses().RestoreTest(),
-				short.Accesses().Clone(), short.Accesses().Rescue(), database.Accesses().Backup()}, want: []string{
+				short.Accesses().Clone(), short.Accesses().Recovery(), database.Accesses().Backup()}, want: []string{
 				"mysql-instance-backup-access", "mysql-instance-restore-access", "mysql-instance-restoretest-access",
 				"mysql-instance-clone-access", "default-mysql-instance-507663682d-backup-access",
 				"mysql-instance.database-backup-access"}},
@@ -223,7 +223,7 @@ func TestNames(t *testing.T) {
 			want: []string{"InSync", "Changing", "Failed"}},
 		"Places": {reason: "Where the data lies on its volume, and how the Secret and ConfigMap name it.",
 			want: []string{"data", "password", "my.cnf", "my.cnf.served", "mysql", "mongo", ".crossplane-mysql-restore-test"},
-			got:  []string{DataDirectory, PasswordKey, ConfigKey, ServedConfigKey, PortName, PortNameMongo, RestoreTestFolder}},
+			got:  []string{DataDirectory, PasswordKey, ConfigKey, ServedConfigKey, PortName, PortNameMongo, RestoreTestDir}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -294,9 +294,9 @@ func namesAreValid(t *testing.T, kind string, valid func(string) []string) {
 	}
 }
 
-// TestLives checks that each instance of a claim name has its own data volume, and that all instances of a claim name
+// TestInstancesOfName checks that each instance of a claim name has its own data volume, and that all instances of a claim name
 // have the same key.
-func TestLives(t *testing.T) {
+func TestInstancesOfName(t *testing.T) {
 	one, two := Instance{Kind: "MySQL", Namespace: "a", Name: "b", XR: "1"}, Instance{Kind: "MySQL", Namespace: "a",
 		Name: "b", XR: "2"}
 	if one.DataPVName() == two.DataPVName() {

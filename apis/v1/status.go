@@ -437,7 +437,7 @@ type ListedBackup struct {
 	//
 	// +optional
 	Record string `json:"record,omitempty"`
-	// Phase of the backup: Pending, Running, `Proven` (the archive was verified) or Failed.
+	// Phase of the backup: Pending, Running, `Verified` (the archive was verified) or Failed.
 	//
 	// +optional
 	Phase BackupPhase `json:"phase,omitempty"`
@@ -485,7 +485,7 @@ func (s *MySQLStatus) ListedBackups() []ListedBackup {
 // NewestListed returns the newest verified backup among the recent ones, or nil.
 func (s *MySQLStatus) NewestListed() *LastBackup {
 	for _, b := range s.ListedBackups() {
-		if b.Phase == BackupProven {
+		if b.Phase == BackupVerified {
 			return &LastBackup{Name: b.Name, CompletionTime: b.CompletionTime, Size: b.Size}
 		}
 	}
@@ -734,14 +734,14 @@ const (
 	DeletionReleasing   DeletionPhase = "Releasing"
 	// DeletionFailed means that the backup failed. It is retried automatically.
 	DeletionFailed DeletionPhase = "Failed"
-	// DeletionHeld means that the deletion waits for manual action.
-	DeletionHeld DeletionPhase = "Held"
+	// DeletionBlocked means that the deletion waits for manual action.
+	DeletionBlocked DeletionPhase = "Blocked"
 )
 
 // A DeletionStatus reports the progress of the final backup.
 type DeletionStatus struct {
 	// Phase of the deletion. In order, it is Announced, Stopping, BackingUp, RestoreTest and Releasing. Failed means
-	// that a backup failed and is retried. Held means that the deletion waits for manual action.
+	// that a backup failed and is retried. Blocked means that the deletion waits for manual action.
 	//
 	// +optional
 	Phase DeletionPhase `json:"phase,omitempty"`
@@ -857,10 +857,10 @@ type LastBackupStatus struct {
 	//
 	// +optional
 	UID types.UID `json:"uid,omitempty"`
-	// Phase of the backup: Running, Failing (its objects are being deleted), Failed or `Proven` (the archive was
+	// Phase of the backup: Running, Failing (its objects are being deleted), Failed or `Verified` (the archive was
 	// verified).
 	//
-	// +kubebuilder:validation:Enum=Running;Failing;Failed;Proven
+	// +kubebuilder:validation:Enum=Running;Failing;Failed;Verified
 	Phase LastBackupPhase `json:"phase"`
 	// Method of the backup: Online or Cold. Empty means Cold.
 	//
@@ -892,10 +892,10 @@ type LastBackupPhase string
 
 // Phases of an on-demand or scheduled backup.
 const (
-	LastBackupRunning LastBackupPhase = "Running"
-	LastBackupFailing LastBackupPhase = "Failing"
-	LastBackupFailed  LastBackupPhase = "Failed"
-	LastBackupProven  LastBackupPhase = "Proven"
+	LastBackupRunning  LastBackupPhase = "Running"
+	LastBackupFailing  LastBackupPhase = "Failing"
+	LastBackupFailed   LastBackupPhase = "Failed"
+	LastBackupVerified LastBackupPhase = "Verified"
 )
 
 // IsOnline reports whether the server keeps running during the backup.

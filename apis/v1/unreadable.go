@@ -152,11 +152,11 @@ func (r *lenientReader) read(raw []byte, v reflect.Value, path []string) bool {
 			return r.readSlice(raw, v, path)
 		}
 	}
-	return r.note(path, reason(err, v))
+	return r.record(path, reason(err, v))
 }
 
-// note records that a field cannot be decoded.
-func (r *lenientReader) note(path []string, reason string) bool {
+// record records that a field cannot be decoded.
+func (r *lenientReader) record(path []string, reason string) bool {
 	r.unread = append(r.unread, UnreadableField{Path: slices.Clone(path), Why: reason})
 	return false
 }
@@ -180,7 +180,7 @@ func reason(err error, v reflect.Value) string {
 func (r *lenientReader) readStruct(raw []byte, v reflect.Value, path []string) bool {
 	fields := map[string]json.RawMessage{}
 	if json.Unmarshal(raw, &fields) != nil {
-		return r.note(path, "it must be a map")
+		return r.record(path, "it must be a map")
 	}
 	r.readFields(fields, v, path)
 	return true
@@ -204,7 +204,7 @@ func (r *lenientReader) readFields(fields map[string]json.RawMessage, v reflect.
 func (r *lenientReader) readMap(raw []byte, v reflect.Value, path []string) bool {
 	fields := map[string]json.RawMessage{}
 	if json.Unmarshal(raw, &fields) != nil {
-		return r.note(path, "it must be a map")
+		return r.record(path, "it must be a map")
 	}
 	v.Set(reflect.MakeMap(v.Type()))
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
@@ -219,7 +219,7 @@ func (r *lenientReader) readMap(raw []byte, v reflect.Value, path []string) bool
 func (r *lenientReader) readSlice(raw []byte, v reflect.Value, path []string) bool {
 	var items []json.RawMessage
 	if json.Unmarshal(raw, &items) != nil {
-		return r.note(path, "it must be a list")
+		return r.record(path, "it must be a list")
 	}
 	out := reflect.MakeSlice(v.Type(), 0, len(items))
 	for i, item := range items {

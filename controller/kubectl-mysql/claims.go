@@ -120,7 +120,7 @@ func (s *session) await(ctx context.Context, name string, limit time.Duration, j
 		case err == nil:
 			var done bool
 			if line, done, err = judge(c); done || err != nil {
-				s.sayNews(&last, line)
+				s.printNews(&last, line)
 				return c, err
 			}
 			trouble = nil
@@ -132,7 +132,7 @@ func (s *session) await(ctx context.Context, name string, limit time.Duration, j
 		default:
 			line, trouble = "Cannot read the progress: "+err.Error(), err
 		}
-		s.sayNews(&last, line)
+		s.printNews(&last, line)
 		select {
 		case <-ctx.Done():
 			if cause := context.Cause(ctx); trouble != nil {
@@ -144,8 +144,8 @@ func (s *session) await(ctx context.Context, name string, limit time.Duration, j
 	}
 }
 
-// sayNews prints a line if it differs from the last one.
-func (s *session) sayNews(last *string, line string) {
+// printNews prints a line if it differs from the last one.
+func (s *session) printNews(last *string, line string) {
 	if line = printable(strings.TrimSpace(line)); line != "" && line != *last {
 		s.sayf("%s", line)
 		*last = line

@@ -66,8 +66,8 @@ status:
     store: offsite
     recent:
     - {name: c, phase: Failed}
-    - {name: b, phase: Proven, completionTime: "2026-11-27T02:00:30Z", size: 13Mi}
-    - {name: a, phase: Proven, completionTime: "2026-11-26T02:00:30Z", size: 13Mi}
+    - {name: b, phase: Verified, completionTime: "2026-11-27T02:00:30Z", size: 13Mi}
+    - {name: a, phase: Verified, completionTime: "2026-11-26T02:00:30Z", size: 13Mi}
   internal:
     authorities: x
     servedImage: mysql:8.4
@@ -119,17 +119,17 @@ func TestScreen(t *testing.T) {
 // TestNewest checks which backup is returned as the newest. An on-demand or scheduled backup may be newer or older
 // than the list entries.
 func TestNewest(t *testing.T) {
-	listed := "backups: {recent: [{name: x, phase: Failed}, {name: old, phase: Proven}]}"
+	listed := "backups: {recent: [{name: x, phase: Failed}, {name: old, phase: Verified}]}"
 	for status, want := range map[string]string{
 		"{}":               "",
 		"{" + listed + "}": "old",
 		"{" + listed +
 			`, internal: {requestedBackup: {request: a, phase: Failed, begunAt: "2026-11-27T03:00:00Z"}}}`: "old",
 		"{" + listed +
-			`, internal: {requestedBackup: {request: a, phase: Proven, backup: asked, begunAt: "2026-11-27T03:00:00Z"}}}`: "asked",
-		`{internal: {requestedBackup: {request: a, phase: Proven, backup: asked, begunAt: "2026-11-27T03:00:00Z"}, scheduledBackup: {request: b, phase: Proven, backup: planned, begunAt: "2026-11-27T04:00:00Z"}}}`:                                                                            "planned",
-		`{backups: {recent: [{name: tonight, phase: Proven, completionTime: "2026-11-27T02:00:00Z"}]}, internal: {requestedBackup: {request: a, phase: Proven, backup: may, begunAt: "2026-05-01T03:00:00Z"}, scheduledBackup: {request: b, phase: Running, begunAt: "2026-11-27T11:00:00Z"}}}`: "tonight",
-		`{backups: {recent: [{name: broken, phase: Failed}, {name: april, phase: Proven, completionTime: "2026-04-01T02:00:00Z"}]}, internal: {requestedBackup: {request: a, phase: Proven, backup: may, begunAt: "2026-05-01T03:00:00Z"}}}`:                                                    "may",
+			`, internal: {requestedBackup: {request: a, phase: Verified, backup: asked, begunAt: "2026-11-27T03:00:00Z"}}}`: "asked",
+		`{internal: {requestedBackup: {request: a, phase: Verified, backup: asked, begunAt: "2026-11-27T03:00:00Z"}, scheduledBackup: {request: b, phase: Verified, backup: planned, begunAt: "2026-11-27T04:00:00Z"}}}`:                                                                            "planned",
+		`{backups: {recent: [{name: tonight, phase: Verified, completionTime: "2026-11-27T02:00:00Z"}]}, internal: {requestedBackup: {request: a, phase: Verified, backup: may, begunAt: "2026-05-01T03:00:00Z"}, scheduledBackup: {request: b, phase: Running, begunAt: "2026-11-27T11:00:00Z"}}}`: "tonight",
+		`{backups: {recent: [{name: broken, phase: Failed}, {name: april, phase: Verified, completionTime: "2026-04-01T02:00:00Z"}]}, internal: {requestedBackup: {request: a, phase: Verified, backup: may, begunAt: "2026-05-01T03:00:00Z"}}}`:                                                    "may",
 	} {
 		s := summarize(
 			parse(t, "apiVersion: otus.homework/v1\nkind: MySQL\nmetadata: {name: shop, namespace: team}\nstatus: "+status))
@@ -321,11 +321,11 @@ func TestLookAtRestore(t *testing.T) {
 			line:   "Waiting for Crossplane; ReconcileError: no Composition"},
 		"Restoring": {status: "{message: Restoring}", line: "Restoring"},
 		"Other's": {status: "{message: Restoring, restore: {backup: shop-1, phase: Running}, backups: {recent: [{name: shop-2-1, " +
-			"phase: Proven}]}}", line: "Restoring"},
+			"phase: Verified}]}}", line: "Restoring"},
 		"Own": {status: "{message: Restoring, restore: {backup: shop-2-1, phase: Running}, backups: {recent: [{name: " +
-			"shop-2-1, phase: Proven}]}}", done: true, says: "restored from shop-2-1, the newest backup of a previous claim shop-2"},
+			"shop-2-1, phase: Verified}]}}", done: true, says: "restored from shop-2-1, the newest backup of a previous claim shop-2"},
 		"Named": {status: "{message: Restoring, restore: {backup: shop-2-1, phase: Running}, backups: {recent: [{name: " +
-			"shop-2-1, phase: Proven}]}}", backup: "shop-2-1", line: "Restoring"},
+			"shop-2-1, phase: Verified}]}}", backup: "shop-2-1", line: "Restoring"},
 		"Not named": {status: "{message: Restoring, restore: {backup: shop-2-1, phase: Running}}", backup: "shop-1",
 			done: true, says: "restored from shop-2-1"},
 		"Failed": {status: `{conditions: [{type: Restored, status: "False", reason: RestoreFailed, message: No room}]}`,
@@ -541,10 +541,10 @@ func TestBegins(t *testing.T) {
 	}
 	for status, want := range map[string]bool{
 		"{conditions: [" + serving + "]}": true,
-		"{conditions: [" + serving + "], internal: {requestedBackup: {request: zero, phase: Proven, begunAt: null}}}":  true,
-		"{conditions: [" + serving + `, {type: LastBackupSucceeded, status: "False", reason: BackupMissed}]}`:          true,
-		"{conditions: [" + serving + "], internal: {scheduledBackup: {request: noon, phase: Running, begunAt: null}}}": false,
-		"{conditions: [" + serving + `, {type: Accepted, status: "False", reason: Invalid, message: Say more}]}`:       false,
+		"{conditions: [" + serving + "], internal: {requestedBackup: {request: zero, phase: Verified, begunAt: null}}}": true,
+		"{conditions: [" + serving + `, {type: LastBackupSucceeded, status: "False", reason: BackupMissed}]}`:           true,
+		"{conditions: [" + serving + "], internal: {scheduledBackup: {request: noon, phase: Running, begunAt: null}}}":  false,
+		"{conditions: [" + serving + `, {type: Accepted, status: "False", reason: Invalid, message: Say more}]}`:        false,
 		"{}": false,
 	} {
 		timestamp := now
@@ -702,7 +702,7 @@ func TestForgedText(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, _, progress := newSession(t)
-	s.sayNews(new(string), forged)
+	s.printNews(new(string), forged)
 	out.Write(progress.Bytes())
 	out.WriteString(plainf("the restore is not possible: %s", forged).Error())
 	if text := out.String(); strings.Contains(text, "\x1b") || strings.Contains(text, "\nprod") ||
@@ -779,10 +779,10 @@ func TestKeepImage(t *testing.T) {
 
 // TestAdvises checks that a command is found in every part of a report, even in a note.
 func TestAdvises(t *testing.T) {
-	note := doctor.Finding{Severity: doctor.Note, Advice: "kubectl delete job x"}
+	entry := doctor.Finding{Severity: doctor.Entry, Advice: "kubectl delete job x"}
 	told := doctor.Finding{Severity: doctor.Wrong, Text: "Remove the finalizer: kubectl patch mysql x"}
-	for _, r := range []*doctor.Report{{Rest: []doctor.Finding{told}}, {Cluster: []doctor.Finding{note}},
-		{Rest: []doctor.Finding{note}}, {Instances: []doctor.Instance{{Findings: []doctor.Finding{note}}}}} {
+	for _, r := range []*doctor.Report{{Rest: []doctor.Finding{told}}, {Cluster: []doctor.Finding{entry}},
+		{Rest: []doctor.Finding{entry}}, {Instances: []doctor.Instance{{Findings: []doctor.Finding{entry}}}}} {
 		if !advises(r) {
 			t.Errorf("it does not see %+v", r)
 		}

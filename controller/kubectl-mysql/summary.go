@@ -90,7 +90,7 @@ func summarize(c *instance.Composite) Summary {
 		s.CertificateUntil = st.TLS.PresentedExpirationTime
 	}
 	s.Newest = newest(st)
-	s.Ephemeral = instance.NewState(instance.Subject{Life: v1.Instance{Kind: c.GetKind()}, Claim: c}).Ephemeral()
+	s.Ephemeral = instance.NewState(instance.Subject{Instance: v1.Instance{Kind: c.GetKind()}, Claim: c}).Ephemeral()
 	switch {
 	case c.Spec.DeletionPolicy == v1.DeletionDiscard:
 		s.NoLastBackup = "spec.deletionPolicy is Discard"
@@ -110,12 +110,12 @@ func summarize(c *instance.Composite) Summary {
 func newest(st *v1.MySQLStatus) *Taken {
 	var out *Taken
 	for _, b := range []*v1.LastBackupStatus{st.RequestedBackup, st.ScheduledBackup} {
-		if b != nil && b.Phase == v1.LastBackupProven && (out == nil || b.BegunAt.After(out.At.Time)) {
+		if b != nil && b.Phase == v1.LastBackupVerified && (out == nil || b.BegunAt.After(out.At.Time)) {
 			out = &Taken{Name: b.Backup, At: &b.BegunAt}
 		}
 	}
 	for _, b := range st.ListedBackups() {
-		if b.Phase != v1.BackupProven {
+		if b.Phase != v1.BackupVerified {
 			continue
 		}
 		if out == nil || b.CompletionTime != nil && b.CompletionTime.After(out.At.Time) {

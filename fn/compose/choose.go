@@ -23,7 +23,7 @@ func chooseStart(r *resolved, password string) (start, error) {
 		return s, nil
 	}
 	if b := unfinished; b != nil { // The controller also waits for it.
-		return holdServer(v1.ReasonWaiting,
+		return blockServer(v1.ReasonWaiting,
 			"Backup %q of a previous %s with this name is not finished (%s). The server starts after the backup%s",
 			b.BackupName(), r.instance.Kind, phaseOf(b), inSentence(b.Status.Message)), nil
 	}
@@ -92,10 +92,10 @@ func startEmpty(r *resolved, password string) start {
 // waitForPassword waits for a password whose Secret does not exist yet or has not been read.
 func waitForPassword(r *resolved) start {
 	if r.password.Generated && r.Required.Password.Known {
-		return holdServer(v1.ReasonWaiting, "Waiting for the controller to create a password in Secret %s. "+checkController,
+		return blockServer(v1.ReasonWaiting, "Waiting for the controller to create a password in Secret %s. "+checkController,
 			qualifiedName(r.instance.Namespace, r.password.Secret.Name))
 	}
-	return holdServer(v1.ReasonWaiting, "Waiting for Crossplane to read the Secret with the password")
+	return blockServer(v1.ReasonWaiting, "Waiting for Crossplane to read the Secret with the password")
 }
 
 // waitsForProtection reports whether a MySQL without a claim must wait because users of its namespace may be able to
@@ -107,18 +107,18 @@ func waitsForProtection(r *resolved) (start, bool) {
 	case !r.instance.IsNamespaced():
 		return start{}, false
 	case !r.Required.Policy.Known || !r.Required.Binding.Known:
-		return holdServer(v1.ReasonWaiting, "Waiting for Crossplane to read "+
+		return blockServer(v1.ReasonWaiting, "Waiting for Crossplane to read "+
 			"ValidatingAdmissionPolicy %s", v1.ProtectionPolicy), true
 	case policy == nil || policy.DeletionTimestamp != nil:
-		return holdServer(v1.ReasonWaiting,
+		return blockServer(v1.ReasonWaiting,
 			"ValidatingAdmissionPolicy %s is missing. It protects the status of this instance. %s", v1.ProtectionPolicy,
 			remedy), true
 	case policy.Labels[v1.LabelPolicyVersion] != v1.ProtectionPolicyVersion:
-		return holdServer(v1.ReasonWaiting, "ValidatingAdmissionPolicy %s has version %q, but version %q is required. %s",
+		return blockServer(v1.ReasonWaiting, "ValidatingAdmissionPolicy %s has version %q, but version %q is required. %s",
 			v1.ProtectionPolicy, policy.Labels[v1.LabelPolicyVersion], v1.ProtectionPolicyVersion, remedy), true
 	case binding == nil || binding.DeletionTimestamp != nil || binding.Spec.PolicyName != v1.ProtectionPolicy ||
 		binding.Spec.MatchResources != nil || !slices.Contains(binding.Spec.ValidationActions, admissionv1.Deny):
-		return holdServer(v1.ReasonWaiting,
+		return blockServer(v1.ReasonWaiting,
 			"ValidatingAdmissionPolicyBinding %s is missing, or does not deny requests "+
 				"in all namespaces. %s", v1.ProtectionPolicy,
 			remedy), true
@@ -133,17 +133,17 @@ func waitsForChoice(r *resolved, password string) (start, bool) {
 	}
 	switch {
 	case r.XR.Status.PreviousBackup == "":
-		return holdServer(v1.ReasonWaiting,
+		return blockServer(v1.ReasonWaiting,
 			"Waiting for the controller to look for backups of a previous %s with this name. "+checkController,
 			r.instance.Kind), true
-	case r.XR.Status.PreviousBackup == v1.PreviousHeld && !leavesHeldAside(r):
-		return holdServer(v1.ReasonWaiting,
+	case r.XR.Status.PreviousBackup == v1.PreviousHeld && !ignoresHeldBackup(r):
+		return blockServer(v1.ReasonWaiting,
 			"A backup of a previous %s with this name exists, but its BackupRecord is missing. No empty server is started. "+
 				"The condition Blocked says how to recreate the BackupRecord",
 			r.instance.Kind), true
 	case !r.Required.Records.Known || !r.Required.Namespace.Known ||
 		(r.spec.Restore.Backup != nil || r.spec.Restore.From != nil) && !r.Required.Named.Known:
-		return holdServer(v1.ReasonWaiting, "Waiting for Crossplane to read the backups of a "+
+		return blockServer(v1.ReasonWaiting, "Waiting for Crossplane to read the backups of a "+
 			"previous %s with this name", r.instance.Kind), true
 	case r.engine.password && password == "":
 		return waitForPassword(r), true
@@ -151,9 +151,9 @@ func waitsForChoice(r *resolved, password string) (start, bool) {
 	return start{}, false
 }
 
-// leavesHeldAside reports whether the spec explicitly overrides the backup whose BackupRecord is missing. Without
+// ignoresHeldBackup reports whether the spec explicitly overrides the backup whose BackupRecord is missing. Without
 // that BackupRecord, the function does not know whether an instance was already restored from the same source.
-func leavesHeldAside(r *resolved) bool {
+func ignoresHeldBackup(r *resolved) bool {
 	restore := &r.spec.Restore
 	return restore.Choice() != "" && restore.InsteadOf != nil && *restore.InsteadOf == r.XR.Status.HeldBackup
 }
@@ -174,7 +174,7 @@ func chooseNamed(r *resolved, name string) (start, error) {
 			"%s: backup %q contains the data of a %s, which a %s cannot restore. Choose another "+
 				"backup, or remove the field", field, name,
 			b.Spec.Instance.Kind, r.instance.Kind)
-	case !b.IsProven():
+	case !b.IsVerified():
 		return start{}, newRefusal(v1.ReasonInvalid,
 			"%s: backup %q is not verified (%s). Choose a verified backup, or remove the field", field, name, phaseOf(b))
 	case b.DeletionTimestamp != nil:
@@ -195,11 +195,11 @@ func otherClaim(r *resolved) v1.Instance {
 func waitsForSource(r *resolved, other v1.Instance) (start, bool) {
 	switch found := r.XR.Status.RestoreSource; {
 	case found == nil || found.From != r.spec.Restore.FromText():
-		return holdServer(v1.ReasonWaiting,
+		return blockServer(v1.ReasonWaiting,
 			"Waiting for the controller to look for backups of %s %q. "+checkController, other.Kind,
 			other.Name), true
 	case found.NewestBackup == v1.PreviousHeld:
-		return holdServer(v1.ReasonWaiting,
+		return blockServer(v1.ReasonWaiting,
 			"Backup %q is the newest backup of %s %q, but its BackupRecord is missing. No older backup is restored instead. "+
 				"The condition Blocked says how to recreate the BackupRecord. To restore an older backup, set "+
 				"spec.restore.backup to its name",
@@ -214,7 +214,7 @@ func chooseFrom(r *resolved) (start, error) {
 	const field = "spec.restore.from"
 	other := otherClaim(r)
 	all := ownBackups(other, r.Required.Named.Items)
-	b := v1.LatestBackup(all, (*v1.BackupRecord).IsProven)
+	b := v1.LatestBackup(all, (*v1.BackupRecord).IsVerified)
 	newest := v1.LatestBackup(all, func(*v1.BackupRecord) bool { return true })
 	if other.Key() == r.instance.Key() {
 		return start{}, newRefusal(v1.ReasonInvalid,
@@ -231,24 +231,24 @@ func chooseFrom(r *resolved) (start, error) {
 			"%s: there is no backup of %s %q in this namespace (kubectl get backups.crossplane-mysql.io). Choose another "+
 				"claim, or remove the field", field, other.Kind, other.Name)
 	case isUnfinished(newest):
-		return holdServer(v1.ReasonWaiting, "Backup %q of %s %q is not finished (%s). The server starts after the backup%s",
+		return blockServer(v1.ReasonWaiting, "Backup %q of %s %q is not finished (%s). The server starts after the backup%s",
 			newest.BackupName(), other.Kind, other.Name, phaseOf(newest), inSentence(newest.Status.Message)), nil
 	case b == nil || newest != b:
-		return holdServer(v1.ReasonWaiting,
+		return blockServer(v1.ReasonWaiting,
 			"Backup %q of %s %q has failed. To see why, run: kubectl describe backups.crossplane-mysql.io %s. To restore an "+
 				"older backup, set spec.restore.backup to its name",
 			newest.BackupName(), other.Kind, other.Name, newest.BackupName()), nil
 	case b.DeletionTimestamp != nil:
-		return holdServer(v1.ReasonWaiting, "Backup %q is being deleted. Set spec.restore.backup to another backup",
+		return blockServer(v1.ReasonWaiting, "Backup %q is being deleted. Set spec.restore.backup to another backup",
 			b.BackupName()), nil
 	case b.Name != r.XR.Status.RestoreSource.NewestBackup:
-		return holdServer(v1.ReasonWaiting,
+		return blockServer(v1.ReasonWaiting,
 			"The newest verified backup of %s %q is %q according to the function, but %q according to the controller. The "+
 				"server starts when both agree",
 			other.Kind, other.Name, b.BackupName(), r.backupName(r.XR.Status.RestoreSource.NewestBackup)), nil
 	}
 	if rival := rivalOf(b, all); rival != nil {
-		return holdServer(v1.ReasonWaiting,
+		return blockServer(v1.ReasonWaiting,
 			"Backups %q and %q of %s %q are from two instances that existed at the same time. Neither backup contains the "+
 				"rows of the other. Set spec.restore.backup to the backup to restore",
 			b.BackupName(), rival.BackupName(), other.Kind, other.Name), nil
@@ -258,7 +258,7 @@ func chooseFrom(r *resolved) (start, error) {
 
 // chooseLatest restores the newest verified backup, if the controller and the function agree which one it is.
 func chooseLatest(r *resolved, own []v1.BackupRecord) (start, error) {
-	b, failed := v1.LatestBackup(own, (*v1.BackupRecord).IsProven), v1.LatestBackup(own,
+	b, failed := v1.LatestBackup(own, (*v1.BackupRecord).IsVerified), v1.LatestBackup(own,
 		func(b *v1.BackupRecord) bool { return b.Status.Phase == v1.BackupFailed })
 	name := v1.PreviousNone
 	if b != nil {
@@ -266,13 +266,13 @@ func chooseLatest(r *resolved, own []v1.BackupRecord) (start, error) {
 	}
 	switch {
 	case failed != nil && (b == nil || failed.After(b) || failed.IsRivalOf(b)):
-		return holdServer(v1.ReasonWaiting,
+		return blockServer(v1.ReasonWaiting,
 			"Backup %q of a previous %s with this name has failed, and the data is still on its volume. To see why, run: "+
 				"kubectl describe msb %s. Fix the cause, or set spec.restore.backup to an older backup. For an empty server, "+
 				"set spec.restore.policy to Never",
 			failed.BackupName(), r.instance.Kind, failed.BackupName()), nil
 	case name != r.XR.Status.PreviousBackup:
-		return holdServer(v1.ReasonWaiting,
+		return blockServer(v1.ReasonWaiting,
 			"The newest verified backup is %q according to the function, but %q according to the controller. The server "+
 				"starts when both agree",
 			r.backupName(name), r.backupName(r.XR.Status.PreviousBackup)), nil
@@ -282,12 +282,12 @@ func chooseLatest(r *resolved, own []v1.BackupRecord) (start, error) {
 	rival := rivalOf(b, own)
 	switch {
 	case rival != nil:
-		return holdServer(v1.ReasonWaiting,
+		return blockServer(v1.ReasonWaiting,
 			"Backups %q and %q are from two instances with this name that existed at the same time. Neither backup contains "+
 				"the rows of the other. Set spec.restore.backup to the backup to restore",
 			b.BackupName(), rival.BackupName()), nil
 	case b.DeletionTimestamp != nil:
-		return holdServer(v1.ReasonWaiting,
+		return blockServer(v1.ReasonWaiting,
 			"Backup %q is being deleted. After the deletion, the controller looks for another backup to restore. To choose "+
 				"the backup, set spec.restore.backup to its name", b.BackupName()), nil
 	}
@@ -297,13 +297,13 @@ func chooseLatest(r *resolved, own []v1.BackupRecord) (start, error) {
 // rivalOf returns the newest verified backup of another instance that existed at the same time as the instance of b,
 // or nil.
 func rivalOf(b *v1.BackupRecord, among []v1.BackupRecord) *v1.BackupRecord {
-	return v1.LatestBackup(among, func(r *v1.BackupRecord) bool { return r.IsProven() && r.IsRivalOf(b) })
+	return v1.LatestBackup(among, func(r *v1.BackupRecord) bool { return r.IsVerified() && r.IsRivalOf(b) })
 }
 
 // startFrom restores a backup if it is suitable for this instance.
 func startFrom(r *resolved, b *v1.BackupRecord) (start, error) {
 	if !mayRestore(r, b) {
-		return holdServer(v1.ReasonWaiting,
+		return blockServer(v1.ReasonWaiting,
 			"Backup %q is from an earlier namespace %q, which may have had another owner. Ask the platform team to allow the "+
 				"restore (reusableNamespaces of Platform crossplane-mysql). For an empty server, set spec.restore.policy to "+
 				"Never",

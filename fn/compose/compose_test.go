@@ -283,10 +283,10 @@ func TestOwns(t *testing.T) {
 	}{
 		"Free": {reason: "A free name.", in: given()},
 		"Ours": {reason: "Crossplane lost sight of it.",
-			in: given(object(metav1.OwnerReference{UID: testLife, Controller: new(true)}))},
+			in: given(object(metav1.OwnerReference{UID: testInstance, Controller: new(true)}))},
 		"Labels": {reason: "Labels prove nothing.", in: given(object()), taken: true},
 		"OwnerOnly": {reason: "An owner that is no controller proves nothing.",
-			in: given(object(metav1.OwnerReference{UID: testLife})), taken: true},
+			in: given(object(metav1.OwnerReference{UID: testInstance})), taken: true},
 		"Earlier": {reason: "An earlier life's object is not ours.",
 			in: given(object(metav1.OwnerReference{UID: "earlier", Controller: new(true)})), taken: true},
 		"NoUID": {reason: "Offline, where the XR has no UID, nothing is ours.",
@@ -305,7 +305,7 @@ func TestOwns(t *testing.T) {
 // TestLargerBackup checks that a user can resolve a refusal by following its advice, even if the PVC was created too
 // small and cannot be resized.
 func TestLargerBackup(t *testing.T) {
-	larger := record("b1", 1, v1.BackupProven, func(r *v1.BackupRecord) { r.Spec.StorageSize = "2Gi" })
+	larger := record("b1", 1, v1.BackupVerified, func(r *v1.BackupRecord) { r.Spec.StorageSize = "2Gi" })
 	small := func(in *Input) {
 		in.Observed.DataPVC = &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{
 			Resources: corev1.VolumeResourceRequirements{

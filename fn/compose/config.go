@@ -85,7 +85,7 @@ func platformConfig(s *serverInput) string { return tlsConfig(s) + poolConfig(s)
 func poolConfig(s *serverInput) string {
 	limit, limited := s.resources.Limits[corev1.ResourceMemory]
 	if s.engine.config == "" || !limited || slices.ContainsFunc(bufferpool.Settings(), func(name string) bool {
-		_, set := settingOf(s.wish.Config, name)
+		_, set := settingOf(s.templateInput.Config, name)
 		return set
 	}) {
 		return ""

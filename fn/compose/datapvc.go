@@ -51,7 +51,7 @@ func storageClass(r *resolved) *string {
 // volumeAnnotations returns the annotations that the controller needs when the claim and the XR are deleted.
 func volumeAnnotations(r *resolved) map[string]string {
 	a := agent.Annotations(r.instance)
-	a[v1.AnnotationImage] = r.wish.Image
+	a[v1.AnnotationImage] = r.templateInput.Image
 	a[v1.AnnotationDeletionPolicy] = string(r.spec.DeletionPolicy)
 	if r.store != "" {
 		a[v1.AnnotationBackupStore] = r.store

@@ -73,7 +73,7 @@ func serverPod(s *serverInput) corev1.PodSpec {
 		TerminationGracePeriodSeconds: new(gracePeriod),
 		SecurityContext:               agent.PodSecurity(false),
 		Containers:                    []corev1.Container{serverContainer(s)},
-		ImagePullSecrets:              v1.PodPullSecrets(s.wish.ImagePullSecrets),
+		ImagePullSecrets:              v1.PodPullSecrets(s.templateInput.ImagePullSecrets),
 	}
 	schedule(s, &pod)
 	for _, v := range serverVolumes(s) {
@@ -91,12 +91,12 @@ func serverPod(s *serverInput) corev1.PodSpec {
 }
 
 // hasExporter reports whether the exporter runs in the server's pod. It needs a server with accounts.
-func (s *serverInput) hasExporter() bool { return s.wish.Metrics && s.engine.password }
+func (s *serverInput) hasExporter() bool { return s.templateInput.Metrics && s.engine.password }
 
 // socketMount returns the mount of the directory with the server's socket.
 func socketMount(s *serverInput) corev1.VolumeMount {
 	mounts := scratchMounts(s).mounts
-	return mounts[slices.IndexFunc(mounts, func(m corev1.VolumeMount) bool { return m.MountPath == agent.SocketFolder })]
+	return mounts[slices.IndexFunc(mounts, func(m corev1.VolumeMount) bool { return m.MountPath == agent.SocketDir })]
 }
 
 // serverContainer returns the server's container without a liveness probe. The kubelet restarts a server that exits,
@@ -106,7 +106,7 @@ func serverContainer(s *serverInput) corev1.Container {
 	tcp := corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromString(s.engine.portName)}}
 	c := corev1.Container{
 		Name:  s.engine.name,
-		Image: s.wish.Image,
+		Image: s.templateInput.Image,
 		Env:   serverEnvironment(s),
 		Ports: []corev1.ContainerPort{
 			{Name: s.engine.portName, ContainerPort: s.engine.port, Protocol: corev1.ProtocolTCP}},

@@ -26,7 +26,7 @@ type engine struct {
 	config string
 	// scratch lists the other directories that the server and the image's entrypoint write to. The rest of the image is
 	// read-only.
-	scratch []scratchFolder
+	scratch []scratchDir
 	// stored is true if the engine supports a volume. This requires that restores of its backups are tested.
 	stored bool
 	// password is true if the server requires a password. The controller then sets the password, and reads the version
@@ -34,19 +34,19 @@ type engine struct {
 	password bool
 }
 
-// A scratchFolder has a name and a path.
-type scratchFolder struct{ name, path string }
+// A scratchDir has a name and a path.
+type scratchDir struct{ name, path string }
 
 var engines = map[v1.DatabaseType]engine{
 	v1.TypeMySQL: {
 		name: "mysql", example: v1.DefaultImage, port: v1.Port, portName: v1.PortName,
 		data: "/var/lib/mysql", config: "/etc/mysql/conf.d", stored: true, password: true,
-		scratch: []scratchFolder{{"tmp", "/tmp"}, {"run", agent.SocketFolder}, {"files", "/var/lib/mysql-files"}},
+		scratch: []scratchDir{{"tmp", "/tmp"}, {"run", agent.SocketDir}, {"files", "/var/lib/mysql-files"}},
 	},
 	v1.TypeMongo: {
 		name: "mongo", example: v1.DefaultMongoImage, port: v1.PortMongo, portName: v1.PortNameMongo,
 		data:    "/data/db",
-		scratch: []scratchFolder{{"tmp", "/tmp"}, {"configdb", "/data/configdb"}},
+		scratch: []scratchDir{{"tmp", "/tmp"}, {"configdb", "/data/configdb"}},
 	},
 }
 

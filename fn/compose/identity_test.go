@@ -46,7 +46,7 @@ func TestServerID(t *testing.T) {
 
 // TestIdentityInConfig checks that a server_id in the claim takes precedence in any spelling.
 func TestIdentityInConfig(t *testing.T) {
-	own := fmt.Sprintf("server_id = %d\n", serverID(testLife))
+	own := fmt.Sprintf("server_id = %d\n", serverID(testInstance))
 	for key, want := range map[string]bool{"max_connections": true, "server_id": false, "server-id": false,
 		"loose_Server_ID": false} {
 		out := composed(t, given(func(in *Input) { in.XR.Spec.Config = map[string]v1.Setting{key: "77"} }))

@@ -27,14 +27,14 @@ func chooseImport(r *resolved) (start, error) {
 		return start{}, err
 	}
 	if (from.Server != nil || from.Volume != nil) && !r.Required.Import.Known {
-		return holdServer(v1.ReasonWaiting, "Waiting for Crossplane to read the import source (%s)", from), nil
+		return blockServer(v1.ReasonWaiting, "Waiting for Crossplane to read the import source (%s)", from), nil
 	}
 	if err := cmp.Or(mayUseAccount(r, from.Server), mayMount(r, from.Volume)); err != nil {
 		return start{}, err
 	}
 	// The server that loads the dump reads the my.cnf, which contains the path of the certificate.
 	if from.Dump != nil && mayBeCertified(r.serverInput) && !r.hasCertificate {
-		return holdUntilCertified(r, start{replicas: 1}), nil
+		return blockUntilCertified(r, start{replicas: 1}), nil
 	}
 	return startAfter(r, &v1.RestoreStatus{Import: from.DeepCopy(), Phase: v1.RestoreRunning}), nil
 }
@@ -139,7 +139,7 @@ func importPod(r *resolved, from *v1.Import) corev1.PodSpec {
 	pod := corev1.PodSpec{
 		SecurityContext: agent.PodSecurity(r.hostPath),
 		InitContainers: []corev1.Container{agent.ToolsContainer(r.platform.AgentImage),
-			agent.VersionContainer(r.wish.Image)},
+			agent.VersionContainer(r.templateInput.Image)},
 		Volumes: []corev1.Volume{agent.ToolsVolume(), agent.PVCVolume("data", r.instance.DataPVCName())},
 	}
 	mounts, command := []corev1.VolumeMount{tools, data}, importing.Import()
@@ -168,7 +168,7 @@ func importServer(r *resolved, from *v1.ImportedServer, importing agent.Importin
 	tools := agent.ToolsMount()
 	tools.ReadOnly = true
 	data := corev1.VolumeMount{Name: "data", MountPath: dataPath}
-	clone := agent.Container("import-server", r.wish.Image, agent.ServerMemory, agent.ServerSecurity(),
+	clone := agent.Container("import-server", r.templateInput.Image, agent.ServerMemory, agent.ServerSecurity(),
 		[]corev1.VolumeMount{
 			tools, data, {Name: importAccountVolume, MountPath: importAccountPath, ReadOnly: true},
 		}, importing.Server(from.Host, from.ServerPort(), importAccountPath)...)
@@ -182,10 +182,10 @@ func importDump(r *resolved, from *v1.ImportedDump, importing agent.Importing, p
 	data := corev1.VolumeMount{Name: "data", MountPath: dataPath}
 	fetch := agent.Container("fetch-dump", r.platform.AgentImage, agent.Memory, agent.UnpackSecurity(r.hostPath),
 		[]corev1.VolumeMount{
-			data, {Name: agent.AccessVolumeName, MountPath: agent.AccessFolder, ReadOnly: true},
+			data, {Name: agent.AccessVolumeName, MountPath: agent.AccessDir, ReadOnly: true},
 		}, importing.Fetch(object, from.SHA256)...)
 	// The server creates its socket in the directory with the agent's program, so this mount is writable.
-	load := agent.Container("import-dump", r.wish.Image, agent.ServerMemory, agent.ServerSecurity(),
+	load := agent.Container("import-dump", r.templateInput.Image, agent.ServerMemory, agent.ServerSecurity(),
 		[]corev1.VolumeMount{agent.ToolsMount(), data},
 		importing.Dump(object, r.spec.Database, socketsPath, from.SHA256 != "")...)
 	lay(&load.Resources, r.resources)
@@ -273,9 +273,9 @@ func importFailure(code int, subject, reason, job, retry string) string {
 
 // Patterns of the fields of an import, as in the XRD.
 var (
-	importFolderPattern = regexp.MustCompile(`^[^/.][^/]*(/[^/.][^/]*)*$`)
-	importHostPattern   = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$`)
-	importDumpPattern   = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*\.sql(\.gz|\.zst)?$`)
+	importDirPattern  = regexp.MustCompile(`^[^/.][^/]*(/[^/.][^/]*)*$`)
+	importHostPattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$`)
+	importDumpPattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*\.sql(\.gz|\.zst)?$`)
 )
 
 // checkImport refuses an import with no source or with several.
@@ -334,7 +334,7 @@ func checkImportedVolume(r *resolved, v *v1.ImportedVolume, fldPath *field.Path)
 			"is the volume of this claim itself. Set the name of another server's volume"))
 	}
 	if d := v.Directory; d != "" &&
-		(!importFolderPattern.MatchString(d) || path.Clean(d) != d || len(d) > 253 ||
+		(!importDirPattern.MatchString(d) || path.Clean(d) != d || len(d) > 253 ||
 			strings.ContainsFunc(d, func(c rune) bool { return c < ' ' })) {
 		errs = append(errs, field.Invalid(fldPath.Child("directory"), clipText(d),
 			"must be a path below the root of the volume, such as data or lib/mysql, without names that begin with a dot"))

@@ -24,7 +24,7 @@ func mayInitialize(r *resolved, from *v1.RestoreStatus) bool {
 // that the data exists. With hostPath, another one makes the server's user the owner of the directory.
 func initContainers(s *serverInput) []corev1.Container {
 	tools := agent.ToolsContainer(s.platform.AgentImage)
-	initialize := agent.Container("initialize", s.wish.Image, agent.Memory, agent.ServerSecurity(),
+	initialize := agent.Container("initialize", s.templateInput.Image, agent.Memory, agent.ServerSecurity(),
 		append([]corev1.VolumeMount{
 			agent.ToolsMount(),
 			{Name: "data", MountPath: dataPath},
@@ -34,8 +34,8 @@ func initContainers(s *serverInput) []corev1.Container {
 	if isCertified(s) { // The my.cnf contains the path of the certificate.
 		initialize.VolumeMounts = append(initialize.VolumeMounts, tlsMount(s).mounts...)
 	}
-	if s.wish.Database != "" {
-		initialize.Env = []corev1.EnvVar{{Name: "MYSQL_DATABASE", Value: s.wish.Database}}
+	if s.templateInput.Database != "" {
+		initialize.Env = []corev1.EnvVar{{Name: "MYSQL_DATABASE", Value: s.templateInput.Database}}
 	}
 	// These containers finish before the server starts, so they can use the server's resources.
 	tools.Resources, initialize.Resources = s.resources, s.resources

@@ -12,7 +12,7 @@ import (
 
 func connected(in *Input) {
 	in.Required.Connection.Items = []corev1.Secret{{
-		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1.LabelXR: string(testLife)}},
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1.LabelXR: string(testInstance)}},
 		Data:       map[string][]byte{v1.PasswordKey: []byte("secret")},
 	}}
 }
@@ -40,7 +40,7 @@ func TestInitialize(t *testing.T) {
 		"Noted": {reason: "So it is where the connection Secret was deleted.",
 			in: given(server(1), func(in *Input) { in.XR.Status.Initialized = true }), hasDatabase: true},
 		"Restoring": {reason: "The data is yet to come from the backup: until then it is right that the volume is empty.",
-			in: given(record("b", 1, v1.BackupProven), previous("b"))},
+			in: given(record("b", 1, v1.BackupVerified), previous("b"))},
 		"Chosen": {reason: "So it is while the Job works, or waits for its image.",
 			in: given(chosenBefore(v1.RestoreRunning))},
 		"Restored": {reason: "There it is.", in: given(hasPVC, chosenBefore(v1.RestoreSucceeded)), hasDatabase: true},

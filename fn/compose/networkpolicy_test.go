@@ -82,9 +82,9 @@ func TestNetworkPolicyOfStore(t *testing.T) {
 		change func(*Input)
 		want   int
 	}{
-		"InStore":  {change: record("b", 1, v1.BackupProven, inStore), want: 1},
-		"OnVolume": {change: record("b", 1, v1.BackupProven)},
-		"Others": {change: record("b", 1, v1.BackupProven, inStore,
+		"InStore":  {change: record("b", 1, v1.BackupVerified, inStore), want: 1},
+		"OnVolume": {change: record("b", 1, v1.BackupVerified)},
+		"Others": {change: record("b", 1, v1.BackupVerified, inStore,
 			func(r *v1.BackupRecord) { r.Spec.Instance.Name = "another" })},
 	} {
 		t.Run(name, func(t *testing.T) {

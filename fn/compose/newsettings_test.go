@@ -115,7 +115,7 @@ func TestNewSettingsStopNoServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runs.Observed.Deployment.Annotations[v1.AnnotationRevision] = digestOf(r.wish) + ".0"
+	runs.Observed.Deployment.Annotations[v1.AnnotationRevision] = digestOf(r.templateInput) + ".0"
 	if _, err := tryCompose(t, runs); err != nil {
 		t.Errorf("want a server that runs with them left alone, got %v", err)
 	}

@@ -24,7 +24,7 @@ func served(want v1.ServiceType, observed corev1.ServiceType, extra ...func(*Inp
 	in.Observed.Service = &corev1.Service{
 		Spec: corev1.ServiceSpec{Type: observed, ClusterIP: "10.96.0.7", Ports: []corev1.ServicePort{{Port: 3306}}}}
 	s := corev1.Secret{Data: map[string][]byte{"password": []byte("secret")}}
-	s.Labels = map[string]string{v1.LabelXR: string(testLife)}
+	s.Labels = map[string]string{v1.LabelXR: string(testInstance)}
 	in.Required.Connection.Items = []corev1.Secret{s}
 	for _, change := range extra {
 		change(&in)

@@ -27,14 +27,14 @@ func TestResolvePassword(t *testing.T) {
 	database := func(in *Input) {
 		in.XR = (&v1.XDatabase{Spec: v1.XDatabaseSpec{DatabaseSpec: v1.DatabaseSpec{Type: v1.TypeMySQL},
 			ClaimRef: in.XR.Spec.ClaimRef}}).AsMySQL()
-		in.XR.Kind, in.XR.UID, in.Type = v1.KindXDatabase, testLife, v1.TypeMySQL
+		in.XR.Kind, in.XR.UID, in.Type = v1.KindXDatabase, testInstance, v1.TypeMySQL
 		in.XR.Spec.ClaimRef.Kind = v1.KindDatabase
 	}
 	legacy := platform(func(s *v1.PlatformSpec) { s.LegacyPassword = v1.LegacyPasswordAllow })
 	inSecrets := platform(func(s *v1.PlatformSpec) { s.RequirePasswordSecret = true })
 	labelled := platform(func(s *v1.PlatformSpec) { s.RequirePasswordLabel = true })
 	long := platform(func(s *v1.PlatformSpec) { s.MinPasswordLength = 7 })
-	ours := map[string]string{v1.LabelXR: string(testLife)}
+	ours := map[string]string{v1.LabelXR: string(testInstance)}
 	const generated = "db.database-password"
 	const withoutClaim = "db.mysql-password"
 	bare := func(in *Input) { in.XR.Spec.Password = nil }
@@ -199,7 +199,7 @@ func TestGeneratedPasswordIsAwaited(t *testing.T) {
 		t.Errorf("want no server without a password, got %d", *d.Spec.Replicas)
 	}
 	made := generatedSecret("made")
-	made.Items[0].Name, made.Items[0].Labels[v1.LabelXR] = "db.mysql-password", string(testLife)
+	made.Items[0].Name, made.Items[0].Labels[v1.LabelXR] = "db.mysql-password", string(testInstance)
 	out = composed(t, given(namespaced, bare, func(in *Input) { in.Required.Password = made }))
 	if s, ok := out.Resources[v1.ResourceRootPassword].Object.(*corev1.Secret); !ok ||
 		string(s.Data[v1.PasswordKey]) != "made" || s.Name != "db.mysql-root" {

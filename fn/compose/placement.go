@@ -11,14 +11,14 @@ import (
 
 // schedulingOf returns the scheduling of the claim, or the platform's default if the claim has none. It is never nil.
 func schedulingOf(s *serverInput) *v1.Scheduling {
-	return cmp.Or(s.wish.Scheduling, s.defaultScheduling, &v1.Scheduling{})
+	return cmp.Or(s.templateInput.Scheduling, s.defaultScheduling, &v1.Scheduling{})
 }
 
 // schedule sets the scheduling of the server's pod or of the restore Job's pod. The first of these pods determines
 // where the data volume is provisioned. The backup Job mounts both the data volume and the backup volume, so the pod
 // must run on a node that can use the backup volume.
 func schedule(s *serverInput, pod *corev1.PodSpec) {
-	w := placement.Wish{Scheduling: schedulingOf(s), Component: s.instance.ServerSelector()[v1.LabelComponent],
+	w := placement.Preference{Scheduling: schedulingOf(s), Component: s.instance.ServerSelector()[v1.LabelComponent],
 		Nodes: s.backupNodes}
 	if s.ephemeral {
 		w.Nodes = nil

@@ -133,7 +133,7 @@ func TestNodesOfJobs(t *testing.T) {
 	made := func(replicas, ready int32) func(*Input) {
 		return func(in *Input) {
 			in.XR.Status.Started, in.XR.Status.UID, in.XR.Status.Revision, in.XR.Status.Initialized =
-				true, testLife, "template", true
+				true, testInstance, "template", true
 			r, err := resolve(*in)
 			if err != nil {
 				t.Fatal(err)
@@ -143,7 +143,7 @@ func TestNodesOfJobs(t *testing.T) {
 			template := serverTemplate(r.serverInput)
 			in.Observed.Deployment = &appsv1.Deployment{
 				ObjectMeta: metav1.ObjectMeta{
-					Annotations: map[string]string{v1.AnnotationRevision: digestOf(r.wish) + "." + digestOf(template),
+					Annotations: map[string]string{v1.AnnotationRevision: digestOf(r.templateInput) + "." + digestOf(template),
 						v1.AnnotationStarted: startedMark(r.instance)}},
 				Spec:   appsv1.DeploymentSpec{Replicas: &replicas},
 				Status: appsv1.DeploymentStatus{Replicas: ready, UpdatedReplicas: ready, ReadyReplicas: ready},

@@ -79,7 +79,7 @@ func checkAllowed(r *resolved) (kept, err error) {
 				"allowedServiceAnnotations of %s %s", v1.KindPlatform, v1.PlatformName)),
 			ok && value == r.spec.Service.Annotations[key])
 	}
-	scheduling, s := spec.Child("scheduling"), cmp.Or(r.wish.Scheduling, &v1.Scheduling{})
+	scheduling, s := spec.Child("scheduling"), cmp.Or(r.templateInput.Scheduling, &v1.Scheduling{})
 	for i, t := range s.Tolerations {
 		ask(scheduling.Child("tolerations").Index(i).Child("key"), t.Key, p.AllowsToleration(t.Key), p.AllowedTolerations,
 			asMade)

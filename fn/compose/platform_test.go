@@ -39,7 +39,7 @@ func TestNotAllowed(t *testing.T) {
 			t.Fatal(err)
 		}
 		in.Observed.Deployment = &appsv1.Deployment{
-			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1.AnnotationRevision: digestOf(r.wish) + ".x"}}}
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1.AnnotationRevision: digestOf(r.templateInput) + ".x"}}}
 		in.Observed.Service = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{key: "x"}},
 			Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort}}
 	}

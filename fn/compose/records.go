@@ -24,7 +24,9 @@ func ownBackups(i v1.Instance, all []v1.BackupRecord) []v1.BackupRecord {
 }
 
 // isUnfinished reports whether a BackupRecord is neither verified nor failed, including an empty or unknown phase.
-func isUnfinished(r *v1.BackupRecord) bool { return !r.IsProven() && r.Status.Phase != v1.BackupFailed }
+func isUnfinished(r *v1.BackupRecord) bool {
+	return !r.IsVerified() && r.Status.Phase != v1.BackupFailed
+}
 
 func phaseOf(r *v1.BackupRecord) v1.BackupPhase {
 	if r.Status.Phase == "" {

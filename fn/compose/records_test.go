@@ -24,24 +24,24 @@ func TestMessagesNameTheBackup(t *testing.T) {
 		in      Input
 		records []string
 	}{
-		"Restoring":       {given(previous("b1"), record("b1", 1, v1.BackupProven, asked)), []string{"b1"}},
-		"Large":           {given(previous("b1"), record("b1", 1, v1.BackupProven, asked, large)), []string{"b1"}},
-		"Elsewhere":       {given(previous("b1"), record("b1", 1, v1.BackupProven, asked, elsewhere)), []string{"b1"}},
-		"Deleted":         {given(previous("b1"), record("b1", 1, v1.BackupProven, asked, deleted)), []string{"b1"}},
+		"Restoring":       {given(previous("b1"), record("b1", 1, v1.BackupVerified, asked)), []string{"b1"}},
+		"Large":           {given(previous("b1"), record("b1", 1, v1.BackupVerified, asked, large)), []string{"b1"}},
+		"Elsewhere":       {given(previous("b1"), record("b1", 1, v1.BackupVerified, asked, elsewhere)), []string{"b1"}},
+		"Deleted":         {given(previous("b1"), record("b1", 1, v1.BackupVerified, asked, deleted)), []string{"b1"}},
 		"Failed":          {given(previous("b1"), record("b1", 1, v1.BackupFailed, asked)), []string{"b1"}},
 		"Unfinished":      {given(previous("b1"), record("b1", 1, v1.BackupRunning, asked)), []string{"b1"}},
-		"Disagree":        {given(previous("None"), record("b1", 1, v1.BackupProven, asked)), []string{"b1"}},
-		"JobFailed":       {given(record("chosen", 1, v1.BackupProven, asked), job(failed)), []string{"chosen"}},
-		"Suspended":       {given(record("chosen", 1, v1.BackupProven, asked), job(), suspended), []string{"chosen"}},
-		"From":            {given(from("neighbour", record("o1", 1, v1.BackupProven, asked))), []string{"o1"}},
+		"Disagree":        {given(previous("None"), record("b1", 1, v1.BackupVerified, asked)), []string{"b1"}},
+		"JobFailed":       {given(record("chosen", 1, v1.BackupVerified, asked), job(failed)), []string{"chosen"}},
+		"Suspended":       {given(record("chosen", 1, v1.BackupVerified, asked), job(), suspended), []string{"chosen"}},
+		"From":            {given(from("neighbour", record("o1", 1, v1.BackupVerified, asked))), []string{"o1"}},
 		"FromUnfinished":  {given(from("neighbour", record("o1", 1, v1.BackupRunning, asked))), []string{"o1"}},
 		"FromFailed":      {given(from("neighbour", record("o1", 1, v1.BackupFailed, asked))), []string{"o1"}},
-		"FromDeleted":     {given(from("neighbour", record("o1", 1, v1.BackupProven, asked, deleted))), []string{"o1"}},
-		"FromDisagreeing": {given(from("neighbour", record("o1", 1, v1.BackupProven, asked)), foundOther), []string{"o1"}},
-		"Rivals": {given(previous("b2"), record("b1", 1, v1.BackupProven, asked, nth(4, "a")),
-			record("b2", 2, v1.BackupProven, asked, nth(4, "b"))), []string{"b1", "b2"}},
-		"FromRivals": {given(from("neighbour", record("o1", 1, v1.BackupProven, asked, nth(4, "a")),
-			record("o2", 2, v1.BackupProven, asked, nth(4, "b")))), []string{"o1", "o2"}},
+		"FromDeleted":     {given(from("neighbour", record("o1", 1, v1.BackupVerified, asked, deleted))), []string{"o1"}},
+		"FromDisagreeing": {given(from("neighbour", record("o1", 1, v1.BackupVerified, asked)), foundOther), []string{"o1"}},
+		"Rivals": {given(previous("b2"), record("b1", 1, v1.BackupVerified, asked, nth(4, "a")),
+			record("b2", 2, v1.BackupVerified, asked, nth(4, "b"))), []string{"b1", "b2"}},
+		"FromRivals": {given(from("neighbour", record("o1", 1, v1.BackupVerified, asked, nth(4, "a")),
+			record("o2", 2, v1.BackupVerified, asked, nth(4, "b")))), []string{"o1", "o2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var message string

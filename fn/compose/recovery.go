@@ -51,7 +51,7 @@ func chooseRecovery(r *resolved) (start, error) {
 	found := r.XR.Status.RecoverySource
 	switch {
 	case found == nil || found.Choice != r.spec.Restore.Choice():
-		return holdServer(v1.ReasonWaiting, "Waiting for the controller to find a backup and a binary log for %s. "+
+		return blockServer(v1.ReasonWaiting, "Waiting for the controller to find a backup and a binary log for %s. "+
 			checkController, fldPath), nil
 	case found.Backup == "" || found.Recovery == nil:
 		return start{}, newRefusal(v1.ReasonInvalid, "%s: %s. Set a time that is possible, or remove the field", fldPath,
@@ -64,10 +64,10 @@ func chooseRecovery(r *resolved) (start, error) {
 	b := v1.LatestBackup(among, func(b *v1.BackupRecord) bool { return b.Name == found.Backup })
 	switch {
 	case b == nil:
-		return holdServer(v1.ReasonWaiting, "Waiting for Crossplane to read backup %q, with which the recovery begins",
+		return blockServer(v1.ReasonWaiting, "Waiting for Crossplane to read backup %q, with which the recovery begins",
 			found.Backup), nil
-	case !b.IsProven() || b.DeletionTimestamp != nil:
-		return holdServer(v1.ReasonWaiting, "Backup %q, with which the recovery begins, is being deleted. The controller looks "+
+	case !b.IsVerified() || b.DeletionTimestamp != nil:
+		return blockServer(v1.ReasonWaiting, "Backup %q, with which the recovery begins, is being deleted. The controller looks "+
 			"for another one", b.BackupName()), nil
 	}
 	out, err := startFrom(r, b)
@@ -101,13 +101,13 @@ func recoveryPod(r *resolved, from *v1.RestoreStatus) corev1.PodSpec {
 	tools.ReadOnly = true
 	base := agent.Container("restore-base", r.platform.AgentImage, agent.Memory, agent.UnpackSecurity(r.hostPath),
 		[]corev1.VolumeMount{tools, data, accessMount}, importing.Base(unpacking)...)
-	apply := agent.Container("apply-log", r.wish.Image, agent.ServerMemory, agent.ServerSecurity(),
+	apply := agent.Container("apply-log", r.templateInput.Image, agent.ServerMemory, agent.ServerSecurity(),
 		[]corev1.VolumeMount{tools, data, accessMount}, importing.ApplyLog(from.Recovery)...)
 	lay(&apply.Resources, r.resources)
 	pod := corev1.PodSpec{
 		SecurityContext: agent.PodSecurity(r.hostPath),
 		InitContainers: append(append([]corev1.Container{agent.ToolsContainer(r.platform.AgentImage),
-			agent.VersionContainer(r.wish.Image), base}, ownData(r, data)...), apply),
+			agent.VersionContainer(r.templateInput.Image), base}, ownData(r, data)...), apply),
 		Containers: []corev1.Container{
 			agent.Container(v1.ComponentRestore, r.platform.AgentImage, agent.Memory, agent.UnpackSecurity(r.hostPath),
 				[]corev1.VolumeMount{tools, data}, importing.Import()...)},

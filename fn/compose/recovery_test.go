@@ -20,7 +20,7 @@ const (
 // inStore moves the archive of a backup to a store.
 func inStore(r *v1.BackupRecord) {
 	r.Spec.Archive.PVCName, r.Spec.Archive.Store = "", "offsite"
-	r.Spec.Archive.Path = v1.StoreFolder(r.Spec.Instance, r.Name) + "/k7v2m9xw4q.tar.zst"
+	r.Spec.Archive.Path = v1.StorePrefix(r.Spec.Instance, r.Name) + "/k7v2m9xw4q.tar.zst"
 }
 
 // recoveryTo returns a recovery with a timeline.
@@ -43,7 +43,7 @@ func TestRecovery(t *testing.T) {
 	found := &v1.RecoverySource{Choice: choice, Backup: "b1", Recovery: recoveryTo(testTimeline)}
 	foreign := &v1.RecoverySource{Choice: choice, Backup: "b1",
 		Recovery: recoveryTo("v1-log/theirs/earlier/20260301093000-k7v2m9xw4q")}
-	two := []func(*Input){previous("b2"), record("b1", 1, v1.BackupProven, inStore), record("b2", 2, v1.BackupProven, inStore)}
+	two := []func(*Input){previous("b2"), record("b1", 1, v1.BackupVerified, inStore), record("b2", 2, v1.BackupVerified, inStore)}
 	cases := map[string]struct {
 		reason           string
 		in               Input
@@ -60,16 +60,16 @@ func TestRecovery(t *testing.T) {
 			in:      given(append(two, at(&v1.RecoverySource{Choice: choice, Message: "Possible is a to b"}))...),
 			refusal: "spec.restore.at: Possible is a to b. Set a time that is possible"},
 		"Unread": {reason: "Crossplane has not read it yet.",
-			in:      given(previous("b2"), record("b2", 2, v1.BackupProven, inStore), at(found)),
+			in:      given(previous("b2"), record("b2", 2, v1.BackupVerified, inStore), at(found)),
 			message: `Waiting for Crossplane to read backup "b1"`},
 		"Foreign": {reason: "The log belongs to another instance.", in: given(append(two, at(foreign))...),
 			refusal: "does not belong to backup"},
 		"OnVolume": {reason: "The Job has no access to a store.",
-			in:      given(previous("b1"), record("b1", 1, v1.BackupProven), at(found)),
+			in:      given(previous("b1"), record("b1", 1, v1.BackupVerified), at(found)),
 			refusal: "does not belong to backup"},
 		"Once": {reason: "The previous instance was recovered to this time.",
-			in: given(previous("b2"), record("b1", 1, v1.BackupProven, inStore),
-				record("b2", 2, v1.BackupProven, inStore, began(choice)), at(found)),
+			in: given(previous("b2"), record("b1", 1, v1.BackupVerified, inStore),
+				record("b2", 2, v1.BackupVerified, inStore, began(choice)), at(found)),
 			backup: "b2", message: "spec.restore.at: " + testMoment + " is ignored"},
 	}
 	for name, tc := range cases {
@@ -113,7 +113,7 @@ func TestForgedRecovery(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = Compose(given(previous("b1"), record("b1", 1, v1.BackupProven, inStore), importJob(string(forged))))
+	_, err = Compose(given(previous("b1"), record("b1", 1, v1.BackupVerified, inStore), importJob(string(forged))))
 	if err == nil || !strings.Contains(err.Error(), "does not belong to backup") {
 		t.Errorf("want a refusal, got %v", err)
 	}
@@ -123,7 +123,7 @@ func TestForgedRecovery(t *testing.T) {
 // that only these two containers have access to the store.
 func TestRecoveryPod(t *testing.T) {
 	found := &v1.RecoverySource{Choice: v1.ChoiceAt + testMoment, Backup: "b1", Recovery: recoveryTo(testTimeline)}
-	out := composed(t, given(previous("b1"), record("b1", 1, v1.BackupProven, inStore), at(found)))
+	out := composed(t, given(previous("b1"), record("b1", 1, v1.BackupVerified, inStore), at(found)))
 	pod := podOfRestore(t, out)
 	containers := slices.Concat(pod.InitContainers, pod.Containers)
 	names := make([]string, 0, len(containers))

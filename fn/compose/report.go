@@ -51,7 +51,7 @@ func report(r *resolved, s storage, begin start, rev revision, resources map[str
 			Message:            status.message(),
 			Reason:             status.reason(),
 			ObservedGeneration: observedGeneration(r),
-			Image:              r.wish.Image,
+			Image:              r.templateInput.Image,
 			Endpoint:           endpointOf(r),
 			Binding:            bindingOf(r),
 			Volume:             seenVolume(r),
@@ -286,7 +286,7 @@ func (s state) servingCondition() Condition {
 	case s.begin.reason == v1.ReasonFenced || s.begin.reason == v1.ReasonSuspended:
 		return Condition{Type: v1.ConditionServing, Reason: s.begin.reason, Message: s.begin.message}
 	case s.begin.replicas == 0:
-		return Condition{Type: v1.ConditionServing, Reason: v1.ReasonHeld, Message: s.begin.message}
+		return Condition{Type: v1.ConditionServing, Reason: v1.ReasonWaitingToStart, Message: s.begin.message}
 	case !s.up:
 		return Condition{Type: v1.ConditionServing, Reason: v1.ReasonStarting,
 			Message: "The server does not accept clients yet" + inBrackets(blockerOf(s.resolved))}

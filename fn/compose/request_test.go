@@ -49,8 +49,8 @@ func TestRequestedBackup(t *testing.T) {
 			replicas: 1,
 			says:     `Running. Taking backup "one": Backing up the data, 16%: cloning it`,
 		},
-		"Proven": {reason: "It is over.",
-			in: given(serving, answered(v1.LastBackupStatus{Phase: v1.LastBackupProven, Backup: "b"})), replicas: 1,
+		"Verified": {reason: "It is over.",
+			in: given(serving, answered(v1.LastBackupStatus{Phase: v1.LastBackupVerified, Backup: "b"})), replicas: 1,
 			says: "Running", silent: "one"},
 	}
 	for name, tc := range cases {
@@ -133,8 +133,8 @@ func TestLastBackup(t *testing.T) {
 	timestamp := metav1.NewTime(v1.PlannedAt("2026-11-26T03:00Z"))
 	recent := func(in *Input) {
 		in.XR.Status.Backups = &v1.BackupsStatus{Recent: []v1.ListedBackup{{Name: "broken", Phase: v1.BackupFailed},
-			{Name: "newest", Phase: v1.BackupProven, CompletionTime: &timestamp, Size: "1.5Gi"},
-			{Name: "older", Phase: v1.BackupProven}}}
+			{Name: "newest", Phase: v1.BackupVerified, CompletionTime: &timestamp, Size: "1.5Gi"},
+			{Name: "older", Phase: v1.BackupVerified}}}
 	}
 	ended := func(requested, scheduled v1.LastBackupPhase) func(*Input) {
 		return func(in *Input) {
@@ -145,7 +145,7 @@ func TestLastBackup(t *testing.T) {
 		}
 	}
 	last := &v1.LastBackup{Name: "newest", CompletionTime: &timestamp, Size: "1.5Gi"}
-	const failed, proven, running = v1.LastBackupFailed, v1.LastBackupProven, v1.LastBackupRunning
+	const failed, verified, running = v1.LastBackupFailed, v1.LastBackupVerified, v1.LastBackupRunning
 	for name, tc := range map[string]struct {
 		reason string
 		in     Input
@@ -159,7 +159,7 @@ func TestLastBackup(t *testing.T) {
 			want: Condition{True: true, Reason: v1.ReasonBackupSucceeded}, status: v1.ReasonRunning, last: last},
 		"Failed": {reason: "A backup that a user asked for failed.", in: given(serving, recent, ended(failed, running)),
 			want: Condition{Reason: v1.ReasonLastBackupFailed}, status: v1.ReasonLastBackupFailed, last: last},
-		"Later": {reason: "A later one was verified.", in: given(serving, ended(failed, proven)),
+		"Later": {reason: "A later one was verified.", in: given(serving, ended(failed, verified)),
 			want: Condition{True: true, Reason: v1.ReasonBackupSucceeded}, status: v1.ReasonRunning},
 		"Outside": {reason: "The backup does not hold all data.",
 			in:   given(serving, recent, func(in *Input) { in.XR.Status.OutsideData = "a table" }),

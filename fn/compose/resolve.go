@@ -105,7 +105,7 @@ func readInput(in Input) (*resolved, field.ErrorList, error) {
 	r.change = decideImage(r, r.wantedImage)
 	r.statedPassword, badPassword = resolveStatedPassword(r, spec.Child("password"))
 	r.size, badSize = resolveSize(r, spec)
-	r.serverInput, badServer = newServerInput(wishOf(r.spec, r.change.image), f)
+	r.serverInput, badServer = newServerInput(templateInputOf(r.spec, r.change.image), f)
 	return r, slices.Concat(badImage, badPassword, badSize, badServer), nil
 }
 
@@ -160,8 +160,8 @@ func resolveImage(r *resolved, path *field.Path) (string, field.ErrorList) {
 
 // resolveConfig returns the my.cnf with the function's own settings and the settings in spec.config.
 func resolveConfig(s *serverInput, path *field.Path) (string, field.ErrorList) {
-	config, errs := renderConfig(path, platformConfig(s)+identityConfig(s.instance.XR, s.wish.Config), s.wish.Config)
-	return config + gtidConfig(s.hasGTIDs, s.wish.Config), errs
+	config, errs := renderConfig(path, platformConfig(s)+identityConfig(s.instance.XR, s.templateInput.Config), s.templateInput.Config)
+	return config + gtidConfig(s.hasGTIDs, s.templateInput.Config), errs
 }
 
 // resolveStatedPassword returns the password in the spec. An error never contains a password.

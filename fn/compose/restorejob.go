@@ -58,7 +58,7 @@ func jobPod(r *resolved, from *v1.RestoreStatus) corev1.PodSpec {
 
 func newRestoreJob(r *resolved, pod corev1.PodSpec) *batchv1.Job {
 	return agent.NewJob(r.instance, r.instance.Namespace, r.instance.Jobs().Restore(), v1.ComponentRestore, r.jobResources,
-		r.wish.ImagePullSecrets, pod)
+		r.templateInput.ImagePullSecrets, pod)
 }
 
 // restoreFailurePolicy makes the Job fail at once after an error that a retry cannot fix, and ignores disruptions of
@@ -96,7 +96,7 @@ func restorePod(r *resolved, from *v1.RestoreStatus) corev1.PodSpec {
 	pod := corev1.PodSpec{
 		SecurityContext: agent.PodSecurity(r.hostPath),
 		InitContainers: []corev1.Container{agent.ToolsContainer(r.platform.AgentImage),
-			agent.VersionContainer(r.wish.Image)},
+			agent.VersionContainer(r.templateInput.Image)},
 		Containers: []corev1.Container{
 			agent.Container(v1.ComponentRestore, r.platform.AgentImage, agent.Memory, agent.UnpackSecurity(r.hostPath),
 				[]corev1.VolumeMount{

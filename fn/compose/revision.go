@@ -70,7 +70,7 @@ func chooseRevision(r *resolved, begin start) revision {
 // If settings were reverted, a server that still runs with them restarts with the previous settings.
 func decideRevision(r *resolved, begin start, isBack bool) revision {
 	template := serverTemplate(r.serverInput)
-	today := revision{mark: digestOf(r.wish) + "." + digestOf(template), template: template, config: r.config,
+	today := revision{mark: digestOf(r.templateInput) + "." + digestOf(template), template: template, config: r.config,
 		certified: isCertified(r.serverInput)}
 	d, t := r.Observed.Deployment, r.Observed.Template
 	if d == nil || t == nil {
@@ -107,7 +107,7 @@ func isAsMade(r *resolved) bool {
 		return false
 	}
 	made, _, _ := strings.Cut(d.Annotations[v1.AnnotationRevision], ".")
-	return made == digestOf(r.wish)
+	return made == digestOf(r.templateInput)
 }
 
 // isInUse reports whether a server runs and a client has logged in, as far as this is known. If no client ever has, a

@@ -29,10 +29,10 @@ func inUse(in *Input) {
 // madeEarlier returns a change that adds a server with the same spec. Its template is from an earlier release.
 func madeEarlier(t *testing.T) func(*Input) {
 	t.Helper()
-	wish, _, _ := strings.Cut(markOf(t, given(inUse)), ".")
+	templateInput, _, _ := strings.Cut(markOf(t, given(inUse)), ".")
 	return func(in *Input) {
 		inUse(in)
-		in.Observed.Deployment.Annotations[v1.AnnotationRevision] = wish + ".fedcba9876543210"
+		in.Observed.Deployment.Annotations[v1.AnnotationRevision] = templateInput + ".fedcba9876543210"
 		in.XR.Status.Revision = seen
 	}
 }

@@ -11,7 +11,7 @@ import (
 // A wish is the part of a claim's spec that determines the server's pod and option file. A change of the wish
 // restarts the server and applies the current platform policy. A wish must have the same digest in every release,
 // because a different digest restarts every server. Each new field therefore needs omitempty.
-type wish struct {
+type templateInput struct {
 	// Image is the image that the server runs. It differs from the spec while an image change waits for a backup.
 	Image      string                `json:"image"`
 	Database   string                `json:"database,omitempty"`
@@ -25,9 +25,9 @@ type wish struct {
 	Metrics bool `json:"metrics,omitempty"`
 }
 
-// wishOf returns the wish of a spec with the image that the server runs.
-func wishOf(s v1.MySQLSpec, image string) wish {
-	return wish{
+// templateInputOf returns the wish of a spec with the image that the server runs.
+func templateInputOf(s v1.MySQLSpec, image string) templateInput {
+	return templateInput{
 		Image: image, Database: s.Database, Config: s.Config, Resources: s.Resources, RequireTLS: s.RequireTLS,
 		Scheduling:       s.Scheduling,
 		ImagePullSecrets: s.ImagePullSecrets,
@@ -99,7 +99,7 @@ func readFacts(in Input) (facts, error) {
 type serverInput struct {
 	facts
 
-	wish wish
+	templateInput templateInput
 	// config is the content of my.cnf.
 	config string
 	// resources are the resources of the server's container. tooMuch are errors about values above the platform's
@@ -109,8 +109,8 @@ type serverInput struct {
 }
 
 // newServerInput resolves the resources and the my.cnf of a wish. It also returns the validation errors.
-func newServerInput(w wish, f facts) (*serverInput, field.ErrorList) {
-	s, spec := &serverInput{facts: f, wish: w}, field.NewPath("spec")
+func newServerInput(w templateInput, f facts) (*serverInput, field.ErrorList) {
+	s, spec := &serverInput{facts: f, templateInput: w}, field.NewPath("spec")
 	asked, badResources := resolveResources(w.Resources, f.defaultResources, spec.Child("resources"))
 	s.resources, s.tooMuch = limitResources(asked, f.maxResources, spec.Child("resources"))
 	config, badConfig := resolveConfig(s, spec.Child("config"))

@@ -85,31 +85,31 @@ func serverOf(t *testing.T, in Input) *serverInput {
 	return r.serverInput
 }
 
-// TestWish changes each field of a spec. A field that changes the server's pod must be in the wish. Otherwise a
+// TestPreference changes each field of a spec. A field that changes the server's pod must be in the wish. Otherwise a
 // running server would ignore the change, and the platform's policy would not apply to it. Any other field must not
 // be in the wish, because a change would restart the server unnecessarily.
-func TestWish(t *testing.T) {
+func TestPreference(t *testing.T) {
 	for name, instance := range map[string]func(*Input){"New": func(*Input) {}, "InUse": inUse,
 		"Database": func(in *Input) { inUse(in); asDatabase(in) }} {
 		t.Run(name, func(t *testing.T) {
 			base := serverOf(t, given(instance))
-			madeOf, template := digestOf(base.wish), digestOf(serverTemplate(base))
+			madeOf, template := digestOf(base.templateInput), digestOf(serverTemplate(base))
 			changed := map[string]bool{}
 			for _, l := range leavesOf(reflect.TypeFor[v1.MySQLSpec](), "") {
 				got := serverOf(t, given(instance, func(in *Input) { l.change(reflect.ValueOf(&in.XR.Spec.MySQLSpec).Elem()) }))
-				inWish, inTemplate := digestOf(got.wish) != madeOf, digestOf(serverTemplate(got)) != template
+				inInputOnly, inTemplate := digestOf(got.templateInput) != madeOf, digestOf(serverTemplate(got)) != template
 				switch {
-				case inTemplate && !inWish:
+				case inTemplate && !inInputOnly:
 					t.Errorf("spec.%s changes the server's pod and not the wish: add it to wish and wishOf (serverinput.go)", l.name)
-				case inWish && !inTemplate:
+				case inInputOnly && !inTemplate:
 					t.Errorf("spec.%s changes the wish and not the server's pod: use it in the pod, or remove it from wish and "+
 						"wishOf (serverinput.go)", l.name)
-				case inWish:
+				case inInputOnly:
 					top, _, _ := strings.Cut(l.name, ".")
 					changed[strings.TrimSuffix(top, "[]")] = true
 				}
 			}
-			for f := range reflect.TypeFor[wish]().Fields() {
+			for f := range reflect.TypeFor[templateInput]().Fields() {
 				if !changed[jsonName(f)] {
 					t.Errorf("no field of the spec changes %s of the wish: set it in wishOf (serverinput.go)", jsonName(f))
 				}
@@ -161,9 +161,9 @@ func TestJobsFollowTheServer(t *testing.T) {
 	}
 }
 
-// TestWishIsFrozen checks that the digests of some wishes stay the same. If a release changed a digest, it would
+// TestTemplateIsFrozen checks that the digests of some wishes stay the same. If a release changed a digest, it would
 // restart every server with the same wish.
-func TestWishIsFrozen(t *testing.T) {
+func TestTemplateIsFrozen(t *testing.T) {
 	full := func(in *Input) {
 		in.XR.Spec.Image, in.XR.Spec.Config = new("mysql:9.7"), map[string]v1.Setting{"max_connections": "5", "back_log": "7"}
 		in.XR.Spec.Resources = &v1.Resources{Limits: map[corev1.ResourceName]v1.Amount{"memory": "1Gi"},
@@ -181,7 +181,7 @@ func TestWishIsFrozen(t *testing.T) {
 		"metrics":   given(inUse, withMetrics),
 		"noMetrics": given(inUse, func(in *Input) { in.XR.Spec.Metrics = &v1.MetricsSpec{} }),
 	} {
-		w := serverOf(t, in).wish
+		w := serverOf(t, in).templateInput
 		got[name] = digestOf(w)
 		for f, v := range reflect.ValueOf(w).Fields() {
 			frozen[jsonName(f)] = frozen[jsonName(f)] || !v.IsZero()

@@ -24,7 +24,7 @@ func settingsJob(r *resolved) *batchv1.Job {
 		pod = settingsPod(r)
 	}
 	j := agent.NewJob(r.instance, r.instance.Namespace, r.instance.Jobs().SettingsCheck(), v1.ComponentSettings,
-		r.jobResources, r.wish.ImagePullSecrets, pod)
+		r.jobResources, r.templateInput.ImagePullSecrets, pod)
 	j.Annotations[v1.AnnotationSettings] = settingsID(r)
 	if observed != nil {
 		j.Spec = batchv1.JobSpec{}
@@ -76,7 +76,7 @@ func settingsPod(r *resolved) corev1.PodSpec {
 		SecurityContext: agent.PodSecurity(false),
 		InitContainers:  []corev1.Container{agent.ToolsContainer(r.platform.AgentImage)},
 		Containers: []corev1.Container{
-			agent.Container(v1.ComponentSettings, r.wish.Image, agent.ServerMemory, agent.ServerSecurity(), mounts,
+			agent.Container(v1.ComponentSettings, r.templateInput.Image, agent.ServerMemory, agent.ServerSecurity(), mounts,
 				agent.ValidateSettings(dataPath, socketsPath, tls)...)},
 		Volumes: volumes,
 	}

@@ -24,8 +24,8 @@ type start struct {
 	message string
 }
 
-// holdServer returns a start with zero replicas.
-func holdServer(reason, format string, args ...any) start {
+// blockServer returns a start with zero replicas.
+func blockServer(reason, format string, args ...any) start {
 	return start{reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
@@ -47,7 +47,7 @@ func decideStart(r *resolved, password string) (start, error) {
 		return start{}, err
 	}
 	out, err := decideWith(r, chosen, password)
-	out = holdUntilCertified(r, out)
+	out = blockUntilCertified(r, out)
 	if out.restore == nil {
 		out.restore = chosen
 	}
@@ -58,20 +58,20 @@ func decideStart(r *resolved, password string) (start, error) {
 func decideWith(r *resolved, chosen *v1.RestoreStatus, password string) (start, error) {
 	switch {
 	case isFenced(r):
-		return holdServer(v1.ReasonFenced,
+		return blockServer(v1.ReasonFenced,
 			"PersistentVolumeClaim %s was deleted. The server is stopped until the PersistentVolumeClaim is bound to its "+
 				"volume again",
 			qualifiedName(r.instance.Namespace, r.instance.DataPVCName())), nil
 	case r.change.stopped:
-		return holdServer(v1.ReasonFenced, "%s", r.change.whyStopped(r.XR.Status.ImageChange)), nil
+		return blockServer(v1.ReasonFenced, "%s", r.change.whyStopped(r.XR.Status.ImageChange)), nil
 	case isStoppedForRequest(r):
 		b := r.XR.Status.BackupUnderWay()
-		return holdServer(v1.ReasonFenced, "The server is stopped for %s%s",
+		return blockServer(v1.ReasonFenced, "The server is stopped for %s%s",
 			r.XR.Status.WhatIsTaken(b), inSentence(b.Message)), nil
 	case r.spec.Suspend && !r.XR.Status.BackupUnderWay().IsOnline(): // A cold backup that has its copy needs no server.
 		return suspend(r, chosen), nil
 	case isVolumeUnseen(r):
-		return holdServer(v1.ReasonWaiting, "Waiting for Crossplane to read volume %q, which contains this instance's data",
+		return blockServer(v1.ReasonWaiting, "Waiting for Crossplane to read volume %q, which contains this instance's data",
 			r.XR.Status.Volume), nil
 	case r.started && chosen != nil:
 		return start{replicas: 1, reason: v1.ReasonRestored}, nil
@@ -88,15 +88,15 @@ func decideWith(r *resolved, chosen *v1.RestoreStatus, password string) (start, 
 func suspend(r *resolved, chosen *v1.RestoreStatus) start {
 	switch {
 	case r.started:
-		return holdServer(v1.ReasonSuspended,
+		return blockServer(v1.ReasonSuspended,
 			"Suspended: the server is stopped, and its data and address are kept. To start it, set spec.suspend to false")
 	case chosen != nil && startAfter(r, chosen).reason == v1.ReasonRestoreFailed:
 		return startAfter(r, chosen)
 	case chosen != nil:
-		return holdServer(v1.ReasonSuspended,
+		return blockServer(v1.ReasonSuspended,
 			"Suspended: %s continues, and the server starts when spec.suspend is false", r.describeRestore(chosen))
 	}
-	return holdServer(v1.ReasonSuspended, "Suspended: nothing is restored or created until spec.suspend is false")
+	return blockServer(v1.ReasonSuspended, "Suspended: nothing is restored or created until spec.suspend is false")
 }
 
 // isFenced reports whether the server must not run because its PVC was deleted while the XR exists.

@@ -16,7 +16,7 @@ import (
 
 const (
 	testNamespace = types.UID("namespace")
-	testLife      = types.UID("this-life")
+	testInstance  = types.UID("this-life")
 	testSum       = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 )
 
@@ -25,7 +25,7 @@ func given(changes ...func(*Input)) Input {
 	known := Required[metav1.PartialObjectMetadata]{Known: true}
 	in := Input{
 		XR: &v1.XMySQL{
-			ObjectMeta: metav1.ObjectMeta{Name: "db-x7k2p", UID: testLife},
+			ObjectMeta: metav1.ObjectMeta{Name: "db-x7k2p", UID: testInstance},
 			Spec: v1.XMySQLSpec{
 				MySQLSpec: v1.MySQLSpec{Database: "shop", Password: new("secret"), StorageSize: new("1Gi")},
 				ClaimRef:  &v1.ClaimReference{Kind: v1.KindMySQL, Namespace: "default", Name: "db"},
@@ -94,7 +94,7 @@ func nth(number int64, uid types.UID) func(*v1.BackupRecord) {
 func named(name string, changes ...func(*v1.BackupRecord)) func(*Input) {
 	return func(in *Input) {
 		one := Input{}
-		record(name, 1, v1.BackupProven, changes...)(&one)
+		record(name, 1, v1.BackupVerified, changes...)(&one)
 		in.XR.Spec.Restore.Backup = &name
 		in.Required.Named = Required[v1.BackupRecord]{Known: true, Items: one.Required.Records.Items}
 	}
@@ -115,7 +115,7 @@ func from(name string, changes ...func(*Input)) func(*Input) {
 		in.XR.Spec.Restore.From = &name
 		in.Required.Named = Required[v1.BackupRecord]{Known: true, Items: one.Required.Records.Items}
 		newest := v1.PreviousNone
-		if b := v1.LatestBackup(one.Required.Records.Items, (*v1.BackupRecord).IsProven); b != nil {
+		if b := v1.LatestBackup(one.Required.Records.Items, (*v1.BackupRecord).IsVerified); b != nil {
 			newest = b.Name
 		}
 		in.XR.Status.RestoreSource = &v1.RestoreSourceStatus{From: name, NewestBackup: newest}
@@ -134,8 +134,8 @@ func asDatabase(in *Input) {
 // TestRestoreFromKnowsVolumesAndStores checks that no older backup of another claim is restored if the BackupRecord
 // of its newest backup was deleted.
 func TestRestoreFromKnowsVolumesAndStores(t *testing.T) {
-	newest := record("o2", 2, v1.BackupProven, nth(2, "b"))
-	older := record("o1", 1, v1.BackupProven, nth(1, "a"))
+	newest := record("o2", 2, v1.BackupVerified, nth(2, "b"))
+	older := record("o1", 1, v1.BackupVerified, nth(1, "a"))
 	cases := map[string]struct {
 		in       Input
 		restores string
@@ -175,8 +175,8 @@ func TestRestoreFromKnowsVolumesAndStores(t *testing.T) {
 	}
 }
 
-// ofNobody changes the spec of a BackupRecord to another claim, but keeps its label.
-func ofNobody(r *v1.BackupRecord) { r.Spec.Instance.Name = "third" }
+// ofNoInstance changes the spec of a BackupRecord to another claim, but keeps its label.
+func ofNoInstance(r *v1.BackupRecord) { r.Spec.Instance.Name = "third" }
 
 func ofEarlier(r *v1.BackupRecord) { r.Spec.Instance.NamespaceUID = "earlier" }
 
@@ -216,7 +216,7 @@ func scaled(replicas int32) func(*Input) {
 func server(replicas int32) func(*Input) {
 	return func(in *Input) {
 		scaled(replicas)(in)
-		in.Observed.Deployment.Annotations = map[string]string{v1.AnnotationStarted: "started-" + string(testLife)}
+		in.Observed.Deployment.Annotations = map[string]string{v1.AnnotationStarted: "started-" + string(testInstance)}
 	}
 }
 
@@ -268,14 +268,14 @@ func TestDecide(t *testing.T) {
 		"NotLookedUp": {reason: "Not known is not nothing.",
 			in:   given(func(in *Input) { in.Required.Records.Known = false }),
 			want: want{reason: v1.ReasonWaiting, message: "Waiting for Crossplane to read"}},
-		"Proven": {reason: "The newest proven backup is restored.",
-			in:   given(previous("b2"), record("b1", 1, v1.BackupProven), record("b2", 2, v1.BackupProven)),
+		"Verified": {reason: "The newest proven backup is restored.",
+			in:   given(previous("b2"), record("b1", 1, v1.BackupVerified), record("b2", 2, v1.BackupVerified)),
 			want: want{backup: "b2", job: true, reason: v1.ReasonRestoring}},
 		"OrderOfList": {reason: "Time decides, not the order of a list.",
-			in:   given(previous("b2"), record("b2", 2, v1.BackupProven), record("b1", 1, v1.BackupProven)),
+			in:   given(previous("b2"), record("b2", 2, v1.BackupVerified), record("b1", 1, v1.BackupVerified)),
 			want: want{backup: "b2", job: true, reason: v1.ReasonRestoring}},
 		"SameSecond": {reason: "Within a second the name decides.",
-			in:   given(previous("b2"), record("b2", 1, v1.BackupProven), record("b1", 1, v1.BackupProven)),
+			in:   given(previous("b2"), record("b2", 1, v1.BackupVerified), record("b1", 1, v1.BackupVerified)),
 			want: want{backup: "b2", job: true, reason: v1.ReasonRestoring}},
 		"Pending": {reason: "An unfinished record holds the server back.",
 			in: given(record("b1", 1, v1.BackupPending)), want: want{reason: v1.ReasonWaiting, message: "not finished"}},
@@ -283,10 +283,10 @@ func TestDecide(t *testing.T) {
 			in:   given(previous(""), record("b1", 1, v1.BackupPending)),
 			want: want{reason: v1.ReasonWaiting, message: "not finished"}},
 		"Running": {reason: "Also beside a proven one.",
-			in:   given(previous("b1"), record("b1", 1, v1.BackupProven), record("b2", 2, v1.BackupRunning)),
+			in:   given(previous("b1"), record("b1", 1, v1.BackupVerified), record("b2", 2, v1.BackupRunning)),
 			want: want{reason: v1.ReasonWaiting, message: `"b2"`}},
 		"OlderRunning": {reason: "Also an older one: something is not as it should be.",
-			in:   given(previous("b2"), record("b1", 1, v1.BackupRunning), record("b2", 2, v1.BackupProven)),
+			in:   given(previous("b2"), record("b1", 1, v1.BackupRunning), record("b2", 2, v1.BackupVerified)),
 			want: want{reason: v1.ReasonWaiting, message: `"b1"`}},
 		"NoPhase": {reason: "A record without a phase is unfinished.", in: given(record("b1", 1, "")),
 			want: want{reason: v1.ReasonWaiting, message: "not finished"}},
@@ -295,29 +295,29 @@ func TestDecide(t *testing.T) {
 		"Failed": {reason: "A failed record means data that is still on its volume.",
 			in: given(record("b1", 1, v1.BackupFailed)), want: want{reason: v1.ReasonWaiting, message: "has failed"}},
 		"FailedNewer": {reason: "A failed record newer than the proven one holds.",
-			in:   given(previous("b1"), record("b1", 1, v1.BackupProven), record("b2", 2, v1.BackupFailed)),
+			in:   given(previous("b1"), record("b1", 1, v1.BackupVerified), record("b2", 2, v1.BackupFailed)),
 			want: want{reason: v1.ReasonWaiting, message: "has failed"}},
 		"FailedOlder": {reason: "A newer proven backup makes up for a failed one.",
-			in:   given(previous("b2"), record("b1", 1, v1.BackupFailed), record("b2", 2, v1.BackupProven)),
+			in:   given(previous("b2"), record("b1", 1, v1.BackupFailed), record("b2", 2, v1.BackupVerified)),
 			want: want{backup: "b2", job: true, reason: v1.ReasonRestoring}},
 		"ControllerSaysNone": {reason: "Controller and function must agree: the controller looked before the record came.",
-			in: given(record("b1", 1, v1.BackupProven)), want: want{reason: v1.ReasonWaiting, message: "agree"}},
+			in: given(record("b1", 1, v1.BackupVerified)), want: want{reason: v1.ReasonWaiting, message: "agree"}},
 		"ControllerSaysOther": {reason: "Controller and function must agree which.",
-			in: given(previous("b9"), record("b1", 1, v1.BackupProven)), want: want{reason: v1.ReasonWaiting, message: "agree"}},
+			in: given(previous("b9"), record("b1", 1, v1.BackupVerified)), want: want{reason: v1.ReasonWaiting, message: "agree"}},
 		"FunctionSeesNone": {reason: "A stale cache is not absence.", in: given(previous("b1")),
 			want: want{reason: v1.ReasonWaiting, message: "agree"}},
 		"Deleting": {reason: "A backup on its way out is not restored.",
-			in: given(previous("b1"), record("b1", 1, v1.BackupProven,
+			in: given(previous("b1"), record("b1", 1, v1.BackupVerified,
 				func(r *v1.BackupRecord) { r.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} })), want: want{
 				reason: v1.ReasonWaiting, message: "being deleted"}},
 		"OtherInstance": {reason: "A label is never believed: this record is of another claim.",
 			in:   given(record("b1", 1, v1.BackupRunning, func(r *v1.BackupRecord) { r.Spec.Instance.Name = "neighbour" })),
 			want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
 		"OtherKind": {reason: "Nor of another kind.",
-			in:   given(record("b1", 1, v1.BackupProven, func(r *v1.BackupRecord) { r.Spec.Instance.Kind = "Database" })),
+			in:   given(record("b1", 1, v1.BackupVerified, func(r *v1.BackupRecord) { r.Spec.Instance.Kind = "Database" })),
 			want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
 		"EarlierNamespace": {reason: "A namespace can change hands.",
-			in:   given(previous("b1"), record("b1", 1, v1.BackupProven, ofEarlier)),
+			in:   given(previous("b1"), record("b1", 1, v1.BackupVerified, ofEarlier)),
 			want: want{reason: v1.ReasonWaiting, message: "earlier namespace"}},
 		"Held": {reason: "A volume knows more than the records.", in: given(previous(v1.PreviousHeld)),
 			want: want{reason: v1.ReasonWaiting, message: "exists, but its BackupRecord is missing"}},
@@ -325,21 +325,21 @@ func TestDecide(t *testing.T) {
 			in:   given(previous(v1.PreviousHeld), never),
 			want: want{reason: v1.ReasonWaiting, message: "exists, but its BackupRecord is missing"}},
 		"HeldOlder": {reason: "An older backup is not what was there last.",
-			in:   given(previous(v1.PreviousHeld), record("b1", 1, v1.BackupProven)),
+			in:   given(previous(v1.PreviousHeld), record("b1", 1, v1.BackupVerified)),
 			want: want{reason: v1.ReasonWaiting, message: "exists, but its BackupRecord is missing"}},
 		"HeldNamed": {reason: "A name may be written for an earlier life, which the record that is not there " +
 			"would say.", in: given(held("b2"), named("b1")),
 			want: want{reason: v1.ReasonWaiting, message: "exists, but its BackupRecord is missing"}},
 		"HeldAside": {reason: "Whoever names what he leaves aside knows what he wants.",
-			in:   given(held("b2"), record("b1", 1, v1.BackupProven), named("b1"), aside),
+			in:   given(held("b2"), record("b1", 1, v1.BackupVerified), named("b1"), aside),
 			want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
 		"HeldAsideNever": {reason: "Also who wants nothing.",
-			in:   given(held("b2"), record("b1", 1, v1.BackupProven), never, aside),
+			in:   given(held("b2"), record("b1", 1, v1.BackupVerified), never, aside),
 			want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
 		"HeldAsideOther": {reason: "But not who means another one.", in: given(held("b3"), named("b1"), aside),
 			want: want{reason: v1.ReasonWaiting, message: "exists, but its BackupRecord is missing"}},
 		"MadeAgain": {reason: "A record that was made again keeps its place.",
-			in:   given(previous("b2"), record("b2", 2, v1.BackupProven), record("b1", 3, v1.BackupProven, announced(1))),
+			in:   given(previous("b2"), record("b2", 2, v1.BackupVerified), record("b1", 3, v1.BackupVerified, announced(1))),
 			want: want{backup: "b2", job: true, reason: v1.ReasonRestoring}},
 		"EarlierNamed": {reason: "Nor by its name.", in: given(previous(v1.PreviousNone), named("b1", ofEarlier)),
 			want: want{reason: v1.ReasonWaiting, message: "earlier namespace"}},
@@ -347,13 +347,13 @@ func TestDecide(t *testing.T) {
 			in:   given(previous(v1.PreviousNone), named("b1", ofEarlier), reusable),
 			want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
 		"UnknownNamespace": {reason: "A namespace that cannot be seen is not the same one.",
-			in:   given(previous("b1"), record("b1", 1, v1.BackupProven), func(in *Input) { in.Required.Namespace.Items = nil }),
+			in:   given(previous("b1"), record("b1", 1, v1.BackupVerified), func(in *Input) { in.Required.Namespace.Items = nil }),
 			want: want{reason: v1.ReasonWaiting, message: "earlier namespace"}},
 		"EarlierAllowed": {reason: "The platform may allow it.",
-			in:   given(previous("b1"), record("b1", 1, v1.BackupProven, ofEarlier), reusable),
+			in:   given(previous("b1"), record("b1", 1, v1.BackupVerified, ofEarlier), reusable),
 			want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
 		"Never": {reason: "Never means an empty server.",
-			in:   given(never, previous("b1"), record("b1", 1, v1.BackupProven)),
+			in:   given(never, previous("b1"), record("b1", 1, v1.BackupVerified)),
 			want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
 		"NeverFailed": {reason: "Also past a failed backup: it is the way out that the message names.",
 			in: given(never, record("b1", 1, v1.BackupFailed)), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
@@ -363,95 +363,95 @@ func TestDecide(t *testing.T) {
 			want: want{reason: v1.ReasonWaiting, message: "controller"}},
 
 		"Rivals": {reason: "No clock says which rows are wanted.",
-			in: given(previous("b2"), record("b1", 1, v1.BackupProven, nth(4, "a")),
-				record("b2", 2, v1.BackupProven, nth(4, "b"))), want: want{reason: v1.ReasonWaiting,
+			in: given(previous("b2"), record("b1", 1, v1.BackupVerified, nth(4, "a")),
+				record("b2", 2, v1.BackupVerified, nth(4, "b"))), want: want{reason: v1.ReasonWaiting,
 				message: `Backups "b2" and "b1" are from two instances with this name`}},
 		"RivalNamed": {reason: "A person has said it.",
-			in: given(previous("b2"), record("b1", 1, v1.BackupProven, nth(4, "a")),
-				record("b2", 2, v1.BackupProven, nth(4, "b")), named("b1")), want: want{backup: "b1", job: true,
+			in: given(previous("b2"), record("b1", 1, v1.BackupVerified, nth(4, "a")),
+				record("b2", 2, v1.BackupVerified, nth(4, "b")), named("b1")), want: want{backup: "b1", job: true,
 				reason: v1.ReasonRestoring}},
 		"RivalsOnce": {reason: "What came after them settled it.",
-			in: given(previous("b3"), record("b1", 1, v1.BackupProven, nth(4, "a")),
-				record("b2", 2, v1.BackupProven, nth(4, "b")), record("b3", 3, v1.BackupProven, nth(5, "c"))), want: want{
+			in: given(previous("b3"), record("b1", 1, v1.BackupVerified, nth(4, "a")),
+				record("b2", 2, v1.BackupVerified, nth(4, "b")), record("b3", 3, v1.BackupVerified, nth(5, "c"))), want: want{
 				backup: "b3", job: true, reason: v1.ReasonRestoring}},
 		"RivalFailed": {reason: "Its data is still on its volume.",
 			in: given(previous("b2"), record("b1", 1, v1.BackupFailed, nth(4, "a")),
-				record("b2", 2, v1.BackupProven, nth(4, "b"))), want: want{reason: v1.ReasonWaiting,
+				record("b2", 2, v1.BackupVerified, nth(4, "b"))), want: want{reason: v1.ReasonWaiting,
 				message: `Backup "b1" of a previous MySQL with this name has failed`}},
 
 		"UsedNamed": {reason: "A choice is of one life: the next one goes on from that.",
-			in: given(previous("b2"), record("b1", 1, v1.BackupProven), record("b2", 2, v1.BackupProven, began("b1")),
+			in: given(previous("b2"), record("b1", 1, v1.BackupVerified), record("b2", 2, v1.BackupVerified, began("b1")),
 				named("b1")), want: want{backup: "b2", job: true, reason: v1.ReasonRestoring,
 				message: "To apply it again, set spec.restore.insteadOf: b2"}},
 		"UsedNever": {reason: "An empty server is wanted once.",
-			in: given(previous("b2"), record("b2", 2, v1.BackupProven, began("Never")), never),
+			in: given(previous("b2"), record("b2", 2, v1.BackupVerified, began("Never")), never),
 			want: want{backup: "b2", job: true, reason: v1.ReasonRestoring,
 				message: "spec.restore.policy: Never is ignored, because a previous MySQL with this name already applied it"}},
 		"UsedFailed": {reason: "What that life has left may be worth more.",
-			in: given(previous("b1"), record("b1", 1, v1.BackupProven), record("b2", 2, v1.BackupFailed, began("b1")),
+			in: given(previous("b1"), record("b1", 1, v1.BackupVerified), record("b2", 2, v1.BackupFailed, began("b1")),
 				named("b1")), want: want{reason: v1.ReasonWaiting, message: "has failed"}},
 		"UsedEarlier": {reason: "What the newest one began with counts, and no earlier one.",
-			in: given(previous("b3"), record("b2", 2, v1.BackupProven, began("b1")), record("b3", 3, v1.BackupProven),
+			in: given(previous("b3"), record("b2", 2, v1.BackupVerified, began("b1")), record("b3", 3, v1.BackupVerified),
 				named("b1")), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
 		"NewName": {reason: "Another choice is a new one.",
-			in:   given(previous("b2"), record("b2", 2, v1.BackupProven, began("b0")), named("b1")),
+			in:   given(previous("b2"), record("b2", 2, v1.BackupVerified, began("b0")), named("b1")),
 			want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
 		"NewAfterFailure": {reason: "It is the way out that the message names.",
-			in:   given(previous("b1"), record("b1", 1, v1.BackupProven), record("b2", 2, v1.BackupFailed), named("b1")),
+			in:   given(previous("b1"), record("b1", 1, v1.BackupVerified), record("b2", 2, v1.BackupFailed), named("b1")),
 			want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
 		"UsedAgain": {reason: "Whoever names what he leaves aside means it.",
-			in:   given(previous("b2"), record("b2", 2, v1.BackupProven, began("b1")), named("b1"), aside),
+			in:   given(previous("b2"), record("b2", 2, v1.BackupVerified, began("b1")), named("b1"), aside),
 			want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
 		"AgainNever": {reason: "Also who wants nothing.",
-			in:   given(previous("b2"), record("b2", 2, v1.BackupProven, began("Never")), never, aside),
+			in:   given(previous("b2"), record("b2", 2, v1.BackupVerified, began("Never")), never, aside),
 			want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
 		"AgainLate": {reason: "As long as that is the newest.",
-			in:   given(previous("b3"), record("b3", 3, v1.BackupProven), named("b1"), aside),
+			in:   given(previous("b3"), record("b3", 3, v1.BackupVerified), named("b1"), aside),
 			want: want{backup: "b3", job: true, reason: v1.ReasonRestoring, message: "insteadOf: b3"}},
 		"NamedNewest": {reason: "It is the same either way.",
-			in:   given(previous("b1"), record("b1", 1, v1.BackupProven, began("b1")), named("b1")),
+			in:   given(previous("b1"), record("b1", 1, v1.BackupVerified, began("b1")), named("b1")),
 			want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
 
 		"From": {reason: "The newest of another claim.",
-			in:   given(from("neighbour", record("o1", 1, v1.BackupProven), record("o2", 2, v1.BackupProven))),
+			in:   given(from("neighbour", record("o1", 1, v1.BackupVerified), record("o2", 2, v1.BackupVerified))),
 			want: want{backup: "o2", job: true, reason: v1.ReasonRestoring}},
 		"FromOwn": {reason: "What it has itself is left aside.",
-			in:   given(previous("b1"), record("b1", 3, v1.BackupProven), from("neighbour", record("o1", 1, v1.BackupProven))),
+			in:   given(previous("b1"), record("b1", 3, v1.BackupVerified), from("neighbour", record("o1", 1, v1.BackupVerified))),
 			want: want{backup: "o1", job: true, reason: v1.ReasonRestoring}},
 		"FromNobody": {reason: "An empty server is not what is wanted.", in: given(from("neighbour")),
 			want: want{refusal: `there is no backup of MySQL "neighbour"`}},
 		"FromLabel": {reason: "A label is no proof.",
-			in: given(from("neighbour", record("o1", 1, v1.BackupProven, ofNobody))), want: want{refusal: "there is no backup"}},
+			in: given(from("neighbour", record("o1", 1, v1.BackupVerified, ofNoInstance))), want: want{refusal: "there is no backup"}},
 		"FromSelf": {reason: "It would be chosen without the controller's word.",
-			in: given(previous("b1"), record("b1", 1, v1.BackupProven), from("db")), want: want{refusal: "is this claim"}},
+			in: given(previous("b1"), record("b1", 1, v1.BackupVerified), from("db")), want: want{refusal: "is this claim"}},
 		"FromUnknown": {reason: "Crossplane has not brought them yet.",
 			in:   given(from("neighbour"), func(in *Input) { in.Required.Named.Known = false }),
 			want: want{reason: v1.ReasonWaiting, message: "Waiting for Crossplane to read the backups"}},
 		"FromUnfinished": {reason: "It is about to be the newest.",
-			in:   given(from("neighbour", record("o1", 1, v1.BackupProven), record("o2", 2, v1.BackupRunning))),
+			in:   given(from("neighbour", record("o1", 1, v1.BackupVerified), record("o2", 2, v1.BackupRunning))),
 			want: want{reason: v1.ReasonWaiting, message: `Backup "o2" of MySQL "neighbour" is not finished`}},
 		"FromFailed": {reason: "A person decides.",
-			in:   given(from("neighbour", record("o1", 1, v1.BackupProven), record("o2", 2, v1.BackupFailed))),
+			in:   given(from("neighbour", record("o1", 1, v1.BackupVerified), record("o2", 2, v1.BackupFailed))),
 			want: want{reason: v1.ReasonWaiting, message: "has failed"}},
 		"FromRivals": {reason: "No clock says which rows are wanted.",
-			in: given(from("neighbour", record("o1", 1, v1.BackupProven, nth(4, "a")),
-				record("o2", 2, v1.BackupProven, nth(4, "b")))), want: want{
+			in: given(from("neighbour", record("o1", 1, v1.BackupVerified, nth(4, "a")),
+				record("o2", 2, v1.BackupVerified, nth(4, "b")))), want: want{
 				reason: v1.ReasonWaiting, message: "Neither backup contains the rows of the other"}},
 		"FromDeleting": {reason: "It is on its way out.",
-			in: given(from("neighbour", record("o1", 1, v1.BackupProven,
+			in: given(from("neighbour", record("o1", 1, v1.BackupVerified,
 				func(r *v1.BackupRecord) { r.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }))), want: want{
 				reason: v1.ReasonWaiting, message: "being deleted"}},
 		"FromEarlier": {reason: "Another owner may have had that namespace.",
-			in:   given(from("neighbour", record("o1", 1, v1.BackupProven, ofEarlier))),
+			in:   given(from("neighbour", record("o1", 1, v1.BackupVerified, ofEarlier))),
 			want: want{reason: v1.ReasonWaiting, message: "earlier namespace"}},
 		"FromOnce": {reason: "A choice is of one life.",
-			in: given(previous("b2"), record("b2", 2, v1.BackupProven, began("from/neighbour")),
-				from("neighbour", record("o1", 3, v1.BackupProven))), want: want{backup: "b2", job: true,
+			in: given(previous("b2"), record("b2", 2, v1.BackupVerified, began("from/neighbour")),
+				from("neighbour", record("o1", 3, v1.BackupVerified))), want: want{backup: "b2", job: true,
 				reason: v1.ReasonRestoring, message: "spec.restore.from: neighbour is ignored, because a previous MySQL with " +
 					"this name already applied it"}},
 		"FromAgain": {reason: "Whoever names what he leaves aside means it.",
-			in: given(previous("b2"), record("b2", 2, v1.BackupProven, began("from/neighbour")),
-				from("neighbour", record("o1", 3, v1.BackupProven)), aside), want: want{backup: "o1", job: true,
+			in: given(previous("b2"), record("b2", 2, v1.BackupVerified, began("from/neighbour")),
+				from("neighbour", record("o1", 3, v1.BackupVerified)), aside), want: want{backup: "o1", job: true,
 				reason: v1.ReasonRestoring}},
 
 		"JobRuns": {reason: "The server waits for the Job.", in: given(previous("b1"), job()),
@@ -466,20 +466,20 @@ func TestDecide(t *testing.T) {
 		"JobFailed": {reason: "After a failed Job it does not.", in: given(previous("b1"), job(failed)),
 			want: want{backup: "chosen", job: true, reason: v1.ReasonRestoreFailed, message: "has failed"}},
 		"ChoiceIsKept": {reason: "The choice is made once: a newer record does not change it.",
-			in:   given(previous("b2"), job(), record("b2", 2, v1.BackupProven)),
+			in:   given(previous("b2"), job(), record("b2", 2, v1.BackupVerified)),
 			want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
 		"ChoiceOfStatus": {reason: "Nobody but the function writes the status, and a Job can be changed by others.",
 			in:   given(chosenBefore(v1.RestoreRunning), job(), func(in *Input) { in.XR.Status.Restore.Backup = "first" }),
 			want: want{backup: "first", job: true, reason: v1.ReasonRestoring}},
 		"ChoiceOfOurs": {reason: "Where the status was not written, the Job says it.",
-			in:   given(job(), record("chosen", 1, v1.BackupProven)),
+			in:   given(job(), record("chosen", 1, v1.BackupVerified)),
 			want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
 		"ChoiceOfEarlier": {reason: "But nobody gets an earlier namespace's backup by changing a Job.",
-			in: given(job(), record("chosen", 1, v1.BackupProven, ofEarlier)), want: want{refusal: "earlier namespace"}},
+			in: given(job(), record("chosen", 1, v1.BackupVerified, ofEarlier)), want: want{refusal: "earlier namespace"}},
 		"ChoiceOfNamed": {reason: "Nor by naming it, too.", in: given(job(), named("chosen", ofEarlier)),
 			want: want{refusal: "earlier namespace"}},
 		"ChoiceAllowed": {reason: "Unless the platform allows it.",
-			in:   given(job(), record("chosen", 1, v1.BackupProven, ofEarlier), reusable),
+			in:   given(job(), record("chosen", 1, v1.BackupVerified, ofEarlier), reusable),
 			want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
 		"ChoiceUnknown": {reason: "Not known is not ours.",
 			in:   given(job(), previous("b1"), func(in *Input) { in.Required.Records.Known = false }),
@@ -497,7 +497,7 @@ func TestDecide(t *testing.T) {
 			in:   given(server(1), previous(""), record("b1", 1, v1.BackupRunning)),
 			want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
 		"StartedNoted": {reason: "A Deployment that vanished is made again, running.",
-			in:   given(func(in *Input) { in.XR.Status.Started = true }, record("b1", 1, v1.BackupProven)),
+			in:   given(func(in *Input) { in.XR.Status.Started = true }, record("b1", 1, v1.BackupVerified)),
 			want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
 		"NotYetStarted": {reason: "A Deployment at 0 has not started.", in: given(scaled(0), previous("")),
 			want: want{reason: v1.ReasonWaiting, message: "controller"}},
@@ -527,7 +527,7 @@ func TestDecide(t *testing.T) {
 		"Suspended": {reason: "The claim wants it off.", in: given(server(1), suspended),
 			want: want{reason: v1.ReasonSuspended, message: "set spec.suspend to false"}},
 		"SuspendedNew": {reason: "It chooses what it starts from when it starts.",
-			in:   given(previous("b1"), record("b1", 1, v1.BackupProven), suspended),
+			in:   given(previous("b1"), record("b1", 1, v1.BackupVerified), suspended),
 			want: want{reason: v1.ReasonSuspended, message: "nothing is restored"}},
 		"SuspendedBackup": {reason: "What is being cloned goes on to its end.",
 			in: given(server(1), suspended, func(in *Input) {

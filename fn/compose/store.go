@@ -60,7 +60,7 @@ func whereArchiveIs(r *resolved, a *v1.Archive, u *agent.Unpacking) (corev1.Volu
 	if a.Store != "" {
 		u.Object = a.Path
 		return agent.AccessVolume(r.instance.Accesses().Restore()), corev1.VolumeMount{Name: agent.AccessVolumeName,
-			MountPath: agent.AccessFolder, ReadOnly: true}
+			MountPath: agent.AccessDir, ReadOnly: true}
 	}
 	u.Archive = archivePath + "/" + a.Path
 	volume := agent.PVCVolume("backup", a.PVCName)

@@ -32,11 +32,11 @@ func hasCertificate(in Input, started bool) bool {
 
 // mayBeCertified reports whether the server needs a certificate, so that clients can verify it before they log in.
 func mayBeCertified(s *serverInput) bool {
-	return s.engine.password && !s.platform.AllowsPlaintext(s.wish.Image)
+	return s.engine.password && !s.platform.AllowsPlaintext(s.templateInput.Image)
 }
 
-// holdUntilCertified delays the first start of a server until there is a certificate.
-func holdUntilCertified(r *resolved, s start) start {
+// blockUntilCertified delays the first start of a server until there is a certificate.
+func blockUntilCertified(r *resolved, s start) start {
 	if s.replicas == 0 || r.started || !mayBeCertified(r.serverInput) || r.hasCertificate {
 		return s
 	}
@@ -44,7 +44,7 @@ func holdUntilCertified(r *resolved, s start) start {
 	if c := r.XR.Status.Credentials; c != nil && c.State == v1.CredentialsFailed {
 		reason = ": " + c.Message
 	}
-	held := holdServer(v1.ReasonWaiting, "Waiting for the controller to create the server's certificate in Secret %s%s",
+	held := blockServer(v1.ReasonWaiting, "Waiting for the controller to create the server's certificate in Secret %s%s",
 		qualifiedName(r.instance.Namespace, r.instance.TLSSecretName()), reason)
 	held.restore = s.restore
 	return held
@@ -52,8 +52,8 @@ func holdUntilCertified(r *resolved, s start) start {
 
 // requiresTLS reports whether a server refuses unencrypted connections.
 func requiresTLS(s *serverInput) bool {
-	if s.wish.RequireTLS != nil {
-		return *s.wish.RequireTLS
+	if s.templateInput.RequireTLS != nil {
+		return *s.templateInput.RequireTLS
 	}
 	return s.requireTLS && mayBeCertified(s)
 }

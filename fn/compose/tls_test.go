@@ -177,6 +177,6 @@ func serving(in *Input) {
 	in.Observed.Deployment.Status = appsv1.DeploymentStatus{UpdatedReplicas: 1, ReadyReplicas: 1}
 	in.Observed.Service = &corev1.Service{Spec: corev1.ServiceSpec{ClusterIP: "10.0.0.1"}}
 	in.Required.Connection.Items = []corev1.Secret{
-		{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1.LabelXR: string(testLife)}},
+		{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1.LabelXR: string(testInstance)}},
 			Data: map[string][]byte{"username": []byte("root")}}}
 }

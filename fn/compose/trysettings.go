@@ -36,7 +36,7 @@ func settingsID(r *resolved) string {
 		Image     string                `json:"image"`
 		Config    map[string]v1.Setting `json:"config,omitempty"`
 		Resources *v1.Resources         `json:"resources,omitempty"`
-	}{r.wish.Image, r.wish.Config, r.wish.Resources})
+	}{r.templateInput.Image, r.templateInput.Config, r.templateInput.Resources})
 }
 
 // mayValidate reports whether the spec contains settings that the server was not created with.
@@ -48,7 +48,7 @@ func mayValidate(r *resolved) bool {
 // validateSettings returns the new settings that a running server must not use yet, or nil if there are none.
 func validateSettings(r *resolved, begin start) *newSettings {
 	t := r.Observed.Template
-	if !mayValidate(r) || !hasServed(r) || !isInUse(r, begin) || t.Images[r.engine.name] == r.wish.Image &&
+	if !mayValidate(r) || !hasServed(r) || !isInUse(r, begin) || t.Images[r.engine.name] == r.templateInput.Image &&
 		t.ConfigHash == digest(r.config) {
 		return nil
 	}

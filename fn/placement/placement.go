@@ -17,8 +17,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/fn/fieldcheck"
 )
 
-// A Wish describes where the pods of an instance may run.
-type Wish struct {
+// A Preference describes where the pods of an instance may run.
+type Preference struct {
 	// Scheduling is the scheduling of the claim, or the platform's default. It may be nil.
 	Scheduling *v1.Scheduling
 	// Component is the label of the instance's server. It selects the servers of a namespace among which a constraint
@@ -29,7 +29,7 @@ type Wish struct {
 }
 
 // Apply sets the scheduling fields of a pod.
-func (w Wish) Apply(pod *corev1.PodSpec) {
+func (w Preference) Apply(pod *corev1.PodSpec) {
 	scheduling := cmp.Or(w.Scheduling, &v1.Scheduling{})
 	pod.NodeSelector, pod.Tolerations, pod.PriorityClassName =
 		scheduling.NodeSelector, scheduling.Tolerations, scheduling.PriorityClassName
@@ -44,7 +44,7 @@ func (w Wish) Apply(pod *corev1.PodSpec) {
 
 // spread returns the topology spread constraints of the server's pod. A constraint without a selector spreads all
 // servers of the namespace.
-func (w Wish) spread(constraints []corev1.TopologySpreadConstraint) []corev1.TopologySpreadConstraint {
+func (w Preference) spread(constraints []corev1.TopologySpreadConstraint) []corev1.TopologySpreadConstraint {
 	out := slices.Clone(constraints)
 	for i := range out {
 		if out[i].LabelSelector == nil {

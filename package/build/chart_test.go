@@ -149,20 +149,20 @@ func manifests(t *testing.T) map[string]object {
 	return out
 }
 
-func kustomize(t *testing.T, folder string) map[string]object {
+func kustomize(t *testing.T, dir string) map[string]object {
 	t.Helper()
-	return readObjects(t, rawKustomization(t, folder))
+	return readObjects(t, rawKustomization(t, dir))
 }
 
-func rawKustomization(t *testing.T, folder string) []byte {
+func rawKustomization(t *testing.T, dir string) []byte {
 	t.Helper()
-	c := exec.CommandContext(t.Context(), fromEnv(t, "KUBE"), "kubectl", "kustomize", folder)
+	c := exec.CommandContext(t.Context(), fromEnv(t, "KUBE"), "kubectl", "kustomize", dir)
 	c.Dir = repository
 	var complaint strings.Builder
 	c.Stderr = &complaint
 	out, err := c.Output()
 	if err != nil {
-		t.Fatalf("%s: %v: %s", folder, err, complaint.String())
+		t.Fatalf("%s: %v: %s", dir, err, complaint.String())
 	}
 	return out
 }
@@ -206,7 +206,7 @@ func TestChartIsManifests(t *testing.T) {
 func outliving() []string {
 	return []string{
 		"Configuration//crossplane-mysql-configuration-mysql", "DeploymentRuntimeConfig//crossplane-mysql-function-mysql",
-		"Function//crossplane-mysql-function-mysql", "Namespace//crossplane-mysql-rescue",
+		"Function//crossplane-mysql-function-mysql", "Namespace//crossplane-mysql-recovery",
 		"NetworkPolicy/crossplane-system/crossplane-mysql-function-mysql", "Platform//crossplane-mysql",
 		"ValidatingAdmissionPolicy//crossplane-mysql-keep-records", "ValidatingAdmissionPolicy//crossplane-mysql-no-foreground",
 		"ValidatingAdmissionPolicyBinding//crossplane-mysql-keep-records",

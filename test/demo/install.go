@@ -22,10 +22,10 @@ const (
 	configurationName   = "configuration.pkg.crossplane.io/crossplane-mysql-configuration-mysql"
 	packagesFile        = "package/install.yaml"
 	recordsName         = "crd/platforms.crossplane-mysql.io"
-	recordsFolder       = "controller/deploy/records"
-	controllerFolder    = "controller/deploy/controller"
+	recordsPrefix       = "controller/deploy/records"
+	controllerDir       = "controller/deploy/controller"
 	platformName        = "platform/crossplane-mysql"
-	platformFolder      = "controller/deploy/platform"
+	platformDir         = "controller/deploy/platform"
 )
 
 // boot boots a cluster on this machine, or checks that the existing cluster can be reached.
@@ -87,18 +87,18 @@ func (d *demo) install(ctx context.Context) error {
 	if err := d.ensure(ctx, "crd/compositions.apiextensions.crossplane.io", nil); err != nil {
 		return fmt.Errorf("%w: this cluster needs Crossplane 2.0 or newer", err)
 	}
-	records := []string{"apply", "--server-side", "-k", recordsFolder}
+	records := []string{"apply", "--server-side", "-k", recordsPrefix}
 	if err := d.ensure(ctx, recordsName, records); err != nil {
 		return err
 	}
-	controller := []string{"apply", "--server-side", "-k", controllerFolder}
+	controller := []string{"apply", "--server-side", "-k", controllerDir}
 	if err := d.ensure(ctx, controllerName, controller, "--namespace="+controllerNamespace); err != nil {
 		return err
 	}
 	if err := d.kube.enter(ctx, "wait", "--for=condition=Established", recordsName); err != nil {
 		return err
 	}
-	if err := d.ensure(ctx, platformName, []string{"apply", "--server-side", "-k", platformFolder}); err != nil {
+	if err := d.ensure(ctx, platformName, []string{"apply", "--server-side", "-k", platformDir}); err != nil {
 		return err
 	}
 	packages := []string{"apply", "--server-side", "-f", packagesFile}

@@ -32,8 +32,8 @@ const (
 	storeBucket = "backups"
 	storeImage  = "versitygw:v1.8.0"
 	// storeHelper is an image with a shell, which creates the directory of the bucket.
-	storeHelper   = "mysql:9.7"
-	gatewayFolder = "controller/deploy/gateway"
+	storeHelper = "mysql:9.7"
+	gatewayDir  = "controller/deploy/gateway"
 )
 
 // storeName returns the name of the BackupStore, which is also the name of its Secrets and of its server's namespace.
@@ -59,7 +59,7 @@ func (d *demo) everywhere() *kubectl {
 // startStore starts an S3 server with a bucket, in its own namespace.
 func (d *demo) startStore(ctx context.Context) error {
 	k := d.everywhere()
-	if err := k.enter(ctx, "apply", "--server-side", "-k", gatewayFolder); err != nil {
+	if err := k.enter(ctx, "apply", "--server-side", "-k", gatewayDir); err != nil {
 		return err
 	}
 	objects, err := d.storeServer()
@@ -138,7 +138,7 @@ func (d *demo) removeToStore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	newest := v1.LatestBackup(records, (*v1.BackupRecord).IsProven)
+	newest := v1.LatestBackup(records, (*v1.BackupRecord).IsVerified)
 	if newest == nil || !newest.InStore() || newest.Spec.Archive.Store != d.storeName() {
 		return errors.New("the newest backup is not in the store")
 	}

@@ -114,7 +114,7 @@ func (d *demo) remove(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(records) != 1 || records[0].Status.Phase != v1.BackupProven {
+	if len(records) != 1 || records[0].Status.Phase != v1.BackupVerified {
 		return fmt.Errorf("want one backup that is proved, got %d of this %s", len(records), d.api.noun)
 	}
 	return nil

@@ -20,7 +20,7 @@ func TestAdopt(t *testing.T) {
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
 	s.Delete(t)
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 	name := s.Backups().Only(t).GetName()
 	framework.MustKubectl(t, "delete", "msbr", name)
 	loseIndex(t, s)
@@ -44,7 +44,7 @@ func TestAdopt(t *testing.T) {
 		t.Errorf("want nothing written, found %d records", n)
 	}
 	adopt(t, s)
-	isProvenAgain(t, s)
+	isVerifiedAgain(t, s)
 	if got := adopt(t, s); !strings.Contains(got, "already has a BackupRecord") {
 		t.Errorf("want it to know the record, got:\n%s", got)
 	}

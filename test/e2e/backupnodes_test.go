@@ -40,7 +40,7 @@ func TestEmptyBackupVolumeElsewhere(t *testing.T) {
 		return framework.IsGone(ctx, before.DeepCopy())
 	})
 	s.Delete(t)
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 	isOn(t, s, s.BackupPVC(), nodes[1])
 	s.Create(t)
 	s.Client().SeesRows(t, rows)
@@ -71,14 +71,14 @@ func TestBackupsPullTheServer(t *testing.T) {
 	s.Client().TypeSession(t)
 	isOn(t, s, s.DataPVC(), nodes[1])
 	s.Delete(t)
-	s.Backups().AreProven(t, 2)
+	s.Backups().AreVerified(t, 2)
 
 	other := s.Neighbour(t, "neighbour")
 	other.Spec["restore"] = map[string]any{"backup": first}
 	other.Create(t)
 	other.Client().SeesRows(t, rows)
 	other.Delete(t)
-	other.Backups().AreProven(t, 1)
+	other.Backups().AreVerified(t, 1)
 	isOn(t, other, other.BackupPVC(), nodes[1])
 }
 

@@ -130,7 +130,7 @@ func scheduled(ctx context.Context, s *framework.Server) ([]string, error) {
 	var out []string
 	for i := range records {
 		if minute, _, _ := unstructured.NestedString(records[i].Object, "spec",
-			"request"); originOf(&records[i]) == "Schedule" && framework.IsProven(&records[i]) == nil {
+			"request"); originOf(&records[i]) == "Schedule" && framework.IsVerified(&records[i]) == nil {
 			out = append(out, minute)
 		}
 	}

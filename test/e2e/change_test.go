@@ -34,7 +34,7 @@ func TestCreateAgainDifferently(t *testing.T) {
 	s.Client().TypeSession(t)
 	before, firstDatabase, firstPassword := s.Client().MustQuery(t, framework.Rows), s.Database, s.Password
 	s.Delete(t)
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 
 	s.Spec["storage_size"] = "512Mi"
 	s.Create(t)
@@ -50,7 +50,7 @@ func TestCreateAgainDifferently(t *testing.T) {
 	s.Spec["image"] = "mysql:9"
 	patchVersion(t, s, "9.7.99")
 	restoreFailsOnCreate(t, s, "Set spec.image to the version of that server")
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 
 	patchVersion(t, s, "9.7.0")
 	s.Database, s.Spec["database"] = "another-database", "another-database"
@@ -113,7 +113,7 @@ func TestChangeInPlace(t *testing.T) {
 		return err
 	})
 	s.Delete(t)
-	s.Backups().AreProven(t, 2) // One backup was taken before the image was changed.
+	s.Backups().AreVerified(t, 2) // One backup was taken before the image was changed.
 	hasGrown(t, s, s.BackupPVC())
 }
 
@@ -232,7 +232,7 @@ func holdsItsData(t *testing.T, s *framework.Server) {
 		t.Errorf("want the XR held, got %v, %v", xr, err)
 	}
 	for _, r := range s.Backups().MustList(t) {
-		if phase, _, _ := unstructured.NestedString(r.Object, "status", "phase"); phase == framework.PhaseProven {
+		if phase, _, _ := unstructured.NestedString(r.Object, "status", "phase"); phase == framework.PhaseVerified {
 			t.Errorf("want no proof, backup %s is %s", r.GetName(), phase)
 		}
 	}

@@ -28,10 +28,10 @@ func inSystem(args ...string) []string {
 func TestChart(t *testing.T) {
 	removesProduct(t)
 	h := newHelm(t)
-	notes := h.run(t, inSystem("install", "crossplane-mysql", h.chart, "--create-namespace", "--wait", "--timeout", "3m")...)
+	entries := h.run(t, inSystem("install", "crossplane-mysql", h.chart, "--create-namespace", "--wait", "--timeout", "3m")...)
 	enforce := "label namespace crossplane-mysql-system pod-security.kubernetes.io/enforce=restricted"
-	if !strings.Contains(notes, "kubectl "+enforce) {
-		t.Errorf("want the command that labels the namespace, got\n%s", notes)
+	if !strings.Contains(entries, "kubectl "+enforce) {
+		t.Errorf("want the command that labels the namespace, got\n%s", entries)
 	}
 	framework.MustKubectl(t, strings.Fields(enforce)...)
 	framework.MustKubectl(t, "wait", "--for=condition=Healthy", "--timeout=3m",
@@ -45,14 +45,14 @@ func TestChart(t *testing.T) {
 	pod := s.Pods().MustFindServer(t).UID
 
 	framework.MustKubectl(t, "apply", "--server-side", "--force-conflicts", "--filename", h.crds)
-	notes = h.run(t, inSystem("upgrade", "crossplane-mysql", h.chart, "--wait", "--timeout", "3m",
+	entries = h.run(t, inSystem("upgrade", "crossplane-mysql", h.chart, "--wait", "--timeout", "3m",
 		"--set", "controller.replicas=2", "--set", "controller.jobResources.limits.cpu=1", "--set", "packages.hostpath=true",
 		"--set", "controller.podDisruptionBudget.enabled=true", "--set", "commonLabels.team=databases")...)
 	if got := *controllerNow(t).Spec.Replicas; got != 2 {
 		t.Errorf("there are %d controllers", got)
 	}
-	if strings.Contains(notes, enforce) {
-		t.Errorf("the namespace has its label, and still the notes want it:\n%s", notes)
+	if strings.Contains(entries, enforce) {
+		t.Errorf("the namespace has its label, and still the notes want it:\n%s", entries)
 	}
 	output := h.run(t, inSystem("upgrade", "crossplane-mysql", h.chart, "--wait", "--timeout", "3m", "--set",
 		"packages.hostpath=false")...)
@@ -115,7 +115,7 @@ func hasKept(t *testing.T, s *framework.Server) {
 	for _, args := range [][]string{
 		{"crd", "backuprecords.crossplane-mysql.io", "platforms.crossplane-mysql.io", "backupstores.crossplane-mysql.io",
 			"mysqls.otus.homework"},
-		{"namespace", "crossplane-mysql-system", "crossplane-mysql-rescue"},
+		{"namespace", "crossplane-mysql-system", "crossplane-mysql-recovery"},
 		{"platform", "crossplane-mysql"},
 		{"validatingadmissionpolicy", "crossplane-mysql-keep-records"},
 		{"function.pkg.crossplane.io", "crossplane-mysql-function-mysql"},

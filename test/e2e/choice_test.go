@@ -21,7 +21,7 @@ func TestChoiceIsUsedOnce(t *testing.T) {
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
 	s.Delete(t)
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 	first := s.Backups().Only(t).GetName()
 
 	s.Spec["restore"] = map[string]any{"backup": first}
@@ -48,7 +48,7 @@ func TestChoiceIsUsedOnce(t *testing.T) {
 	}
 
 	s.Delete(t)
-	s.Backups().AreProven(t, 3)
+	s.Backups().AreVerified(t, 3)
 	s.Spec["restore"] = map[string]any{"backup": first, "insteadOf": s.Backups().Newest(t).GetName()}
 	s.Create(t)
 	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
@@ -69,7 +69,7 @@ func TestRivals(t *testing.T) {
 	s.Client().FirstAnswer(t, framework.Rows)
 	s.Client().MustQuery(t, "INSERT INTO test (id, name) VALUES (1000, 'later')")
 	s.Delete(t)
-	s.Backups().AreProven(t, 2)
+	s.Backups().AreVerified(t, 2)
 	rival := s.Backups().Newest(t)
 	number, _, _ := unstructured.NestedInt64(first.Object, "spec", "number")
 	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"number":%d}}`, number))

@@ -150,22 +150,22 @@ func scrapeConfigs(t *testing.T) string {
 }
 
 // runIn copies a program to a pod and starts it there. It runs as long as the pod.
-func runIn(t *testing.T, namespace, pod, folder, program, args string) {
+func runIn(t *testing.T, namespace, pod, dir, program, args string) {
 	t.Helper()
 	file, err := os.Open(program)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close() //nolint:errcheck // Nothing was written.
-	path := folder + "/program"
+	path := dir + "/program"
 	if err := framework.ExecStream(t.Context(), namespace, pod, file, &strings.Builder{}, "sh", "-c",
-		fmt.Sprintf("cat >%s && chmod +x %[1]s && (nohup %[1]s %s >%s/log 2>&1 &)", path, args, folder)); err != nil {
+		fmt.Sprintf("cat >%s && chmod +x %[1]s && (nohup %[1]s %s >%s/log 2>&1 &)", path, args, dir)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
 			out, err := framework.Exec(context.WithoutCancel(t.Context()), namespace, pod, "", "sh", "-c",
-				"tail -n 10 "+folder+"/log | cut -c1-300")
+				"tail -n 10 "+dir+"/log | cut -c1-300")
 			t.Logf("%s: %v\n%s", pod, err, out)
 		}
 	})
@@ -349,7 +349,7 @@ func backedUp(t *testing.T, s *framework.Server) {
 	n.Create(t)
 	n.Client().SeesVersion(t)
 	n.Delete(t)
-	n.Backups().AreProven(t, 1)
+	n.Backups().AreVerified(t, 1)
 	createBackup(t, s, "for-the-dashboard", "Online")
 	s.Eventually(t, "a backup of its own", func(ctx context.Context) error {
 		records, err := s.Backups().List(ctx)
@@ -359,7 +359,7 @@ func backedUp(t *testing.T, s *framework.Server) {
 		if err != nil {
 			return err
 		}
-		return framework.IsProven(&records[0])
+		return framework.IsVerified(&records[0])
 	})
 }
 

@@ -37,17 +37,17 @@ func everythingComesBack(t *testing.T, composition string) {
 	if n := strings.Count(before, "\n"); n < 200 || !strings.Contains(before, "100000") {
 		t.Fatalf("that is no portrait of the data, with its %d lines:\n%s", n, before)
 	}
-	folder := watchFolder(t, s)
+	dir := watchDir(t, s)
 	writesNoImage(t, s)
 	s.Delete(t)
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 	// Wait for the restore test before the claim is recreated. Otherwise the new instance could use the volume first,
 	// because a pending restore test does not reserve it.
 	hasVerdict(t, s, "True")
 	leavesNothing(t, s)
 	s.HasEvents(t, "InstanceProtected", "VolumeRetained", "BackupAnnounced", "ServerStopped", "BackupStarted",
-		"BackupProven", "DataReleased", "NameFreed")
-	folder(t)
+		"BackupVerified", "DataReleased", "NameFreed")
+	dir(t)
 	s.Create(t)
 	s.Client().FirstAnswer(t, "SELECT 1")
 	if diff := cmp.Diff(before, portraitOf(t, s)); diff != "" {
@@ -76,7 +76,7 @@ func listsBackup(t *testing.T, s *framework.Server) {
 			return fmt.Errorf("it has %v, %w", listed, err)
 		}
 		first, _ := listed[0].(map[string]any)
-		if size, _ := first["size"].(string); first["phase"] != framework.PhaseProven || first["completionTime"] == nil ||
+		if size, _ := first["size"].(string); first["phase"] != framework.PhaseVerified || first["completionTime"] == nil ||
 			size == "" {
 			return fmt.Errorf("it has %v", first)
 		}
@@ -147,7 +147,7 @@ func TestNoAcknowledgedRowIsLost(t *testing.T) {
 	framework.Eventually(t, "the writer", func(context.Context) error { return w.wrote(100) })
 	s.Delete(t)
 	sessions := w.end()
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 	s.Create(t)
 	s.Client().FirstAnswer(t, "SELECT COUNT(*) FROM written")
 	hasAcknowledgedRows(t, s, sessions)
@@ -276,9 +276,9 @@ func (i *inserts) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestNobodySeesAHalfRestoredServer queries the server as soon as it is recreated, with an account that is part of
+// TestClientsNeverSeeHalfRestoredServer queries the server as soon as it is recreated, with an account that is part of
 // the data. The server must not answer before all accounts, grants, databases, tables and rows are restored.
-func TestNobodySeesAHalfRestoredServer(t *testing.T) {
+func TestClientsNeverSeeHalfRestoredServer(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
 	s.Create(t)

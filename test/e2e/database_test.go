@@ -134,7 +134,7 @@ func mongoDatabase(t *testing.T) {
 	c.want(t, "ephemeral")
 	c.leave(t)
 	s.Delete(t)
-	s.Backups().AreProven(t, 0)
+	s.Backups().AreVerified(t, 0)
 }
 
 // sameNameRefused creates a MySQL with the name of the Database, which would take over the Deployment of the
@@ -203,7 +203,7 @@ func mysqlDatabase(t *testing.T) {
 		t.Errorf("want 42 through port %d, got %q, %v", port, out, err)
 	}
 	s.Delete(t)
-	s.Backups().AreProven(t, 0)
+	s.Backups().AreVerified(t, 0)
 	framework.Eventually(t, "its Secrets", func(ctx context.Context) error {
 		left := &corev1.SecretList{}
 		if err := framework.Suite.Kube.List(ctx, left, client.InNamespace(s.Namespace)); err != nil || len(left.Items) == 0 {
@@ -228,7 +228,7 @@ func mysqlStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Delete(t)
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 	s.Create(t)
 	host, port = waitUntilReady(t, s)
 	if out, err := throughPort(t, s, host, port, password, "SELECT a FROM shop.t"); err != nil || out != "42\n" {

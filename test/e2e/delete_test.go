@@ -127,7 +127,7 @@ func TestDeleteOfACrashLoop(t *testing.T) {
 	before := s.Begin(t)
 	crashLoopsWith(t, s, map[string]any{"no_such_setting": "1"})
 	s.Delete(t)
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 	leavesNothing(t, s)
 	s.Create(t)
 	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
@@ -159,7 +159,7 @@ func TestDeleteDuringARestore(t *testing.T) {
 			const all = "SELECT COUNT(*), BIT_XOR(CRC32(data)) FROM big.payload"
 			before := s.Client().MustQuery(t, all)
 			s.Delete(t)
-			s.Backups().AreProven(t, 1)
+			s.Backups().AreVerified(t, 1)
 			good := s.Spec["image"]
 			if c.image != nil {
 				s.Spec["image"] = c.image
@@ -187,7 +187,7 @@ func TestCreateRightAfterDelete(t *testing.T) {
 	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
 		t.Errorf("want every row, got %q", got)
 	}
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 }
 
 // createWhenFree creates the claim. It retries as long as another object has its name.
@@ -222,7 +222,7 @@ func TestDeleteOfAKilledServer(t *testing.T) {
 	s.Pods().WaitFor(t, "server", func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil })
 	kill(t)
 	s.Gone(t)
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 	leavesNothing(t, s)
 	if clean, _, _ := unstructured.NestedBool(s.Backups().Only(t).Object, "spec", "cleanShutdown"); clean {
 		t.Error("want a backup of a server that did not stop cleanly")
@@ -247,7 +247,7 @@ func refusedByNewer(t *testing.T, s *framework.Server) {
 		t.Errorf("want no server on data that it cannot recover, got %d, %v", len(pods), err)
 	}
 	s.Delete(t)
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 	patchVersion(t, s, version)
 }
 

@@ -45,7 +45,7 @@ type patient struct {
 	State     string    `json:"state"`
 	Findings  []finding `json:"findings"`
 	Backups   struct {
-		Proven int `json:"proven"`
+		Verified int `json:"proven"`
 	} `json:"backups"`
 }
 
@@ -79,8 +79,8 @@ func TestDoctor(t *testing.T) {
 	start()
 	keepsDataVolume(t, s)
 	s.Delete(t)
-	s.Backups().AreProven(t, 1)
-	if got := isWell(t, s, "deleted"); got.Backups.Proven != 1 {
+	s.Backups().AreVerified(t, 1)
+	if got := isWell(t, s, "deleted"); got.Backups.Verified != 1 {
 		t.Errorf("want one proven backup, got %+v", got)
 	}
 }

@@ -40,7 +40,7 @@ func TestExporter(t *testing.T) {
 	framework.Eventually(t, "the Secret's end", func(ctx context.Context) error {
 		return framework.IsGone(ctx, framework.NewObject("v1", "Secret", s.Namespace, s.Name+"-metrics"))
 	})
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 	s.Create(t)
 	s.Client().SeesRows(t, rows)
 	servesMetrics(t, s)

@@ -48,7 +48,7 @@ func TestBackupPVFull(t *testing.T) {
 		t.Fatalf("what it says cannot be done: %v: %s", err, out)
 	}
 	s.Gone(t)
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 	s.Create(t)
 	s.Client().SeesRows(t, before)
 }
@@ -62,7 +62,7 @@ func TestDamagedBackup(t *testing.T) { //nolint:tparallel // One server, damaged
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
 	s.Delete(t)
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 	file, _, _ := unstructured.NestedString(s.Backups().MustList(t)[0].Object, "spec", "archive", "path")
 	archive := path.Join("/data", file)
 	manifest := path.Join(path.Dir(archive), "manifest.json")
@@ -190,7 +190,7 @@ func TestServerRefuses(t *testing.T) {
 	hasCredentials(t, s, "Failed", advice)
 	s.ControllerSays(t, advice)
 	s.Delete(t)
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 	s.Spec["password"] = "nor this one"
 	s.Create(t)
 	s.Client().Connects(t, "nor this one") // The old password is unknown.

@@ -9,10 +9,10 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestFolderMovedAside checks that a server does not start if its data directory is missing or belongs to another
+// TestDirectoryMovedAside checks that a server does not start if its data directory is missing or belongs to another
 // instance. No new database may be created there, and the claim must name the volume or directory. When the right
 // directory is back, no row is lost.
-func TestFolderMovedAside(t *testing.T) {
+func TestDirectoryMovedAside(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestRealDataMoved has both folders, and TestRealNothingInItsPlace an empty one")
 	framework.OnEach(t, map[string]string{framework.OnClass: "a folder of a node is easier to move aside than a volume"},
@@ -54,6 +54,6 @@ func TestFolderMovedAside(t *testing.T) {
 			s.Client().SeesRows(t, before)
 			endHand(t, s, "hand")
 			s.Delete(t)
-			s.Backups().AreProven(t, 1)
+			s.Backups().AreVerified(t, 1)
 		})
 }

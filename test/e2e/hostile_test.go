@@ -58,7 +58,7 @@ func TestHostileServers(t *testing.T) {
 	besideTimes := timeCreation(t, beside)
 	started := time.Now()
 	beside.Delete(t)
-	beside.Backups().AreProven(t, 1)
+	beside.Backups().AreVerified(t, 1)
 	t.Logf("alone: %s; beside hostile servers: %s, deleted after %.1f s", aloneTimes, besideTimes,
 		time.Since(started).Seconds())
 	m.asked(t)

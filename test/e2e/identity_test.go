@@ -23,7 +23,7 @@ func TestCopyIsAnotherServer(t *testing.T) {
 	hasCredentials(t, s, "Failed", "CREATE USER root@'%'")
 	s.Says(t, "the account root@'%' was renamed or removed")
 	s.Delete(t)
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 
 	s.Create(t)
 	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {

@@ -32,7 +32,7 @@ func TestImageChange(t *testing.T) {
 	s.Says(t, "To revert the change, set spec.image to mysql:8.4. If that image no longer starts on the data, delete "+
 		"the claim and create it again with spec.image: mysql:8.4 and spec.restore.backup: ")
 	s.Says(t, "ErrImagePull")
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 	if r := s.Backups().Only(t); originOf(r) != "ImageChange" {
 		t.Errorf("want it to say why it was taken, got %q", originOf(r))
 	}
@@ -46,12 +46,12 @@ func TestImageChange(t *testing.T) {
 	s.Set(t, map[string]any{"image": "mysql:9.7"})
 	runsImage(t, s, "mysql:9.7")
 	s.Client().SeesRows(t, before)
-	s.Backups().AreProven(t, 2)
+	s.Backups().AreVerified(t, 2)
 	back := s.Backups().Newest(t).GetName()
 
 	s.Client().MustQuery(t, fmt.Sprintf(oneRow, 1001))
 	s.Delete(t)
-	s.Backups().AreProven(t, 3)
+	s.Backups().AreVerified(t, 3)
 	if last := s.Backups().Newest(t); originOf(last) != ofDeletion || last.GetName() == back {
 		t.Errorf("want the newest to be that of the deletion, got %s, of a %s", last.GetName(), originOf(last))
 	}
@@ -80,7 +80,7 @@ func TestDeletionOvertakesImageChange(t *testing.T) {
 	})
 	s.Delete(t)
 	for _, r := range s.Backups().MustList(t) {
-		if err := framework.IsProven(&r); err != nil {
+		if err := framework.IsVerified(&r); err != nil {
 			t.Error(err)
 		}
 	}

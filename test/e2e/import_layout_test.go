@@ -84,7 +84,7 @@ func TestImportBitnami(t *testing.T) {
 		t.Errorf("the files of the old server belong to %q, %v", owner, err)
 	}
 	s.Delete(t)
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 }
 
 // startDeployment starts a Deployment with an official image, whose data is in the directory mysql of its volume.
@@ -146,5 +146,5 @@ func TestImportSubPath(t *testing.T) {
 	s.Create(t)
 	sees(t, s, want)
 	s.Delete(t)
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 }

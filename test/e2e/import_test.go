@@ -251,7 +251,7 @@ func (f *foreignServer) isCopied(t *testing.T, s *framework.Server) {
 	s.Client().RunScript(t, "INSERT INTO shop.marks VALUES (3)")
 	want = s.Client().RunScript(t, rowsOf)
 	s.Delete(t)
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 	s.Create(t)
 	sees(t, s, want)
 

@@ -123,9 +123,9 @@ func keepsBackups(t *testing.T, s *framework.Server) {
 	}
 }
 
-// watchFolder inspects the data directory if it is on a hostPath volume. The returned function checks that this
+// watchDir inspects the data directory if it is on a hostPath volume. The returned function checks that this
 // directory is empty.
-func watchFolder(t *testing.T, s *framework.Server) func(*testing.T) {
+func watchDir(t *testing.T, s *framework.Server) func(*testing.T) {
 	t.Helper()
 	v := s.MustFindDataVolume(t)
 	if v.Spec.HostPath == nil {
@@ -147,8 +147,8 @@ func watchFolder(t *testing.T, s *framework.Server) func(*testing.T) {
 		},
 	})
 	leavesNothingToRun(t, s, server)
-	hasInFolder(t, s, ".restored.json\n.started.json\ndata\n") // The files contain the owner and the version of the data.
-	return func(t *testing.T) { t.Helper(); hasInFolder(t, s, "") }
+	hasInPrefix(t, s, ".restored.json\n.started.json\ndata\n") // The files contain the owner and the version of the data.
+	return func(t *testing.T) { t.Helper(); hasInPrefix(t, s, "") }
 }
 
 // leavesNothingToRun checks that other users on the node cannot run programs in the data directory. A user with
@@ -181,7 +181,7 @@ func leavesNothingToRun(t *testing.T, s *framework.Server, server *corev1.Pod) {
 	}
 }
 
-func hasInFolder(t *testing.T, s *framework.Server, want string) {
+func hasInPrefix(t *testing.T, s *framework.Server, want string) {
 	t.Helper()
 	got, err := framework.Exec(t.Context(), s.Namespace, "folder", "", "ls", "-A", "/folder")
 	if err != nil || got != want {

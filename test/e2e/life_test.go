@@ -20,9 +20,9 @@ const keep = 3
 // skipBackup is the annotation that allows the deletion of one instance without a backup.
 const skipBackup = "crossplane-mysql.io/skip-backup"
 
-// TestFiveLives deletes and recreates a claim five times, each time with more rows. Old backups must be pruned, but
+// TestFiveInstances deletes and recreates a claim five times, each time with more rows. Old backups must be pruned, but
 // only after there are enough newer ones.
-func TestFiveLives(t *testing.T) {
+func TestFiveInstances(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "the model removes none too early, and TestNextOfArchives has the Job that removes one")
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -31,17 +31,17 @@ func TestFiveLives(t *testing.T) {
 	s.Client().SeesVersion(t)
 	s.Client().TypeSession(t)
 	var names []string
-	for life := 1; life <= 5; life++ {
+	for instanceID := 1; instanceID <= 5; instanceID++ {
 		s.Client().MustQuery(t, fmt.Sprintf(
 			"INSERT INTO test (name) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500) SELECT "+
-				"'life %d' FROM n", life))
+				"'life %d' FROM n", instanceID))
 		before := s.Client().MustQuery(t, framework.Rows)
 		s.Delete(t)
-		s.Backups().AreProven(t, min(life, keep))
+		s.Backups().AreVerified(t, min(instanceID, keep))
 		names = append(names, newestBackup(t, s, names))
 		s.Create(t)
 		if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
-			t.Fatalf("life %d: want %d rows, got %d:\n%s", life, strings.Count(before, "\n"), strings.Count(got, "\n"),
+			t.Fatalf("life %d: want %d rows, got %d:\n%s", instanceID, strings.Count(before, "\n"), strings.Count(got, "\n"),
 				cmp.Diff(before, got))
 		}
 	}
@@ -69,26 +69,26 @@ func newestBackup(t *testing.T, s *framework.Server, known []string) string {
 // three verified backups after that.
 func neverTooFew(t *testing.T, moments []moment) {
 	t.Helper()
-	proven := map[string]bool{}
+	verified := map[string]bool{}
 	enough, pruned := false, 0
 	for _, m := range moments {
 		name := m.object.GetName()
 		switch kind := m.object.GetKind(); {
 		case kind == "BackupRecord":
 			phase, _, _ := unstructured.NestedString(m.object.Object, "status", "phase")
-			delete(proven, name)
-			if phase == framework.PhaseProven && m.change != watch.Deleted {
-				proven[name] = true
+			delete(verified, name)
+			if phase == framework.PhaseVerified && m.change != watch.Deleted {
+				verified[name] = true
 			}
 		case m.change == watch.Added && strings.HasPrefix(name, "prune-"):
 			pruned++
-			if len(proven) <= keep {
-				t.Errorf("at %d: backups are removed when only %d are proven", m.revision, len(proven))
+			if len(verified) <= keep {
+				t.Errorf("at %d: backups are removed when only %d are proven", m.revision, len(verified))
 			}
 		}
-		enough = enough || len(proven) >= keep
-		if enough && len(proven) < keep {
-			t.Errorf("at %d: only %d backups are proven", m.revision, len(proven))
+		enough = enough || len(verified) >= keep
+		if enough && len(verified) < keep {
+			t.Errorf("at %d: only %d backups are proven", m.revision, len(verified))
 		}
 	}
 	if pruned != 2 {
@@ -116,7 +116,7 @@ func TestNamesakesAreApart(t *testing.T) {
 	}
 	for _, s := range all {
 		s.Gone(t)
-		s.Backups().AreProven(t, 1)
+		s.Backups().AreVerified(t, 1)
 		leavesNothing(t, s)
 	}
 	for _, s := range all {
@@ -139,7 +139,7 @@ func TestDiscard(t *testing.T) {
 	s.Client().TypeSession(t)
 	s.Set(t, map[string]any{"deletionPolicy": discard})
 	s.Delete(t)
-	s.Backups().AreProven(t, 0)
+	s.Backups().AreVerified(t, 0)
 	leavesNothing(t, s)
 	startsEmpty(t, s)
 }
@@ -153,7 +153,7 @@ func TestSkippedBackup(t *testing.T) {
 	before := s.Begin(t)
 	s.Annotate(t, skipBackup, string(s.Claim.GetUID())) // This is the claim's UID instead of the composite resource's.
 	s.Delete(t)
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 	s.Create(t)
 	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
 		t.Errorf("want every row, got %q", got)
@@ -161,7 +161,7 @@ func TestSkippedBackup(t *testing.T) {
 	s.Client().MustQuery(t, "INSERT INTO test (name) VALUES ('not wanted')")
 	s.Annotate(t, skipBackup, compositeUID(t, s))
 	s.Delete(t)
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 	leavesNothing(t, s)
 	s.Create(t)
 	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {

@@ -58,7 +58,7 @@ func TestNamespaceLimits(t *testing.T) {
 	warns(t, s, "")
 
 	s.Delete(t)
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 	s.Create(t)
 	s.Client().SeesRows(t, before)
 }

@@ -33,7 +33,7 @@ func TestControllerOutside(t *testing.T) {
 	s.Set(t, map[string]any{"password": oddPasswords[0]})
 	s.Client().Connects(t, oddPasswords[0])
 	s.Delete(t)
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 	s.Spec["password"] = oddPasswords[0]
 	s.Create(t)
 	s.Client().SeesRows(t, before)

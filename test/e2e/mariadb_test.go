@@ -36,7 +36,7 @@ func TestMariaDBComesBack(t *testing.T) {
 		return nil
 	})
 	s.Delete(t)
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 	if message := hasVerdict(t, s, "True"); !strings.Contains(message, "tables are intact") {
 		t.Errorf("want the tables that were checked, got %q", message)
 	}

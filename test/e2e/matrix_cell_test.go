@@ -28,15 +28,15 @@ type cell struct {
 	host    *host
 	meeting *meeting
 
-	// life is the UID of the deleted composite resource. node is the node of the server.
-	life, node string
+	// instanceID is the UID of the deleted composite resource. node is the node of the server.
+	instanceID, node string
 	// handle is the UID of the data PVC before the deletion.
 	handle types.UID
 	// process is the process ID of a server that hangs. backups is the name of the backup volume.
 	process, backups string
-	// folder is the path of the data directory on the node. quota is the ResourceQuota that prevents new pods.
-	folder string
-	quota  *corev1.ResourceQuota
+	// resultDir is the path of the data directory on the node. quota is the ResourceQuota that prevents new pods.
+	resultDir string
+	quota     *corev1.ResourceQuota
 	// before contains the rows of the example session.
 	before string
 	writer *writer
@@ -189,15 +189,15 @@ var onlyInWhole = map[any]string{
 	onlineStore:    "as without an online backup",
 	onlineFull:     "TestOnlineBackupWithoutRoom has none, and a clone says each error of its server",
 
-	faultStoreHangs:  "TestRealSlow waits for one, and the model has it down at any step",
-	faultStoreKilled: "TestRealStoreFaults ends each connection, and the model each change",
-	faultNoteRefused: "TestColdBackupLetsServerGo and the model have a store that refuses what is recorded",
-	faultRevoked:     "TestRealFindNotes has one, and the model has a store that refuses at any step",
+	faultStoreHangs:   "TestRealSlow waits for one, and the model has it down at any step",
+	faultStoreKilled:  "TestRealStoreFaults ends each connection, and the model each change",
+	faultEntryRefused: "TestColdBackupLetsServerGo and the model have a store that refuses what is recorded",
+	faultRevoked:      "TestRealFindEntries has one, and the model has a store that refuses at any step",
 }
 
 // run runs the case, from the first start of the server to the deletion of the second instance. If the case fails, it
 // logs the state before the cleanup.
-func (c *cell) run(t *testing.T, folder string) {
+func (c *cell) run(t *testing.T, resultDir string) {
 	t.Helper()
 	c.Server = c.newServer(t)
 	if c.usesStore() {
@@ -207,8 +207,8 @@ func (c *cell) run(t *testing.T, folder string) {
 		framework.AllowReuse(t, c.Namespace)
 	}
 	t.Cleanup(func() {
-		if t.Failed() && folder != "" {
-			c.log(t, filepath.Join(folder, logName(c.title())))
+		if t.Failed() && resultDir != "" {
+			c.log(t, filepath.Join(resultDir, logName(c.title())))
 		}
 	})
 	c.start(t)
@@ -288,7 +288,7 @@ func (c *cell) start(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.life, c.node = string(xr.GetUID()), c.Pods().MustFindServer(t).Spec.NodeName
+	c.instanceID, c.node = string(xr.GetUID()), c.Pods().MustFindServer(t).Spec.NodeName
 	c.writer = startWriter(t, c.Server, 20*time.Millisecond)
 	framework.Eventually(t, "the writer", func(context.Context) error { return c.writer.wrote(10) })
 }
@@ -337,9 +337,9 @@ func (c *cell) end(t *testing.T) {
 		want = 0
 	}
 	if c.fault.online {
-		want += c.onlineProven(t)
+		want += c.onlineVerified(t)
 	}
-	c.Backups().AreProven(t, want)
+	c.Backups().AreVerified(t, want)
 	c.Discard(t)
 	c.leavesBackup(t)
 	leavesNothingRescued(t, c.Server)
@@ -363,12 +363,12 @@ func (c *cell) lifesRecord(ctx context.Context) (*unstructured.Unstructured, err
 		return nil, err
 	}
 	for i := range records {
-		if uid, _, _ := unstructured.NestedString(records[i].Object, "spec", "instance", "xr"); uid == c.life &&
+		if uid, _, _ := unstructured.NestedString(records[i].Object, "spec", "instance", "xr"); uid == c.instanceID &&
 			originOf(&records[i]) == ofDeletion {
 			return &records[i], nil
 		}
 	}
-	return nil, fmt.Errorf("there is no record of life %s among %d", c.life, len(records))
+	return nil, fmt.Errorf("there is no record of life %s among %d", c.instanceID, len(records))
 }
 
 // proof waits until the deleted instance's final backup is verified.
@@ -379,7 +379,7 @@ func (c *cell) proof(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return framework.IsProven(r)
+		return framework.IsVerified(r)
 	})
 }
 

@@ -89,8 +89,8 @@ var (
 		ofStore: true, during: killsStore}
 	faultRevoked = &fault{name: "store's credentials revoked for a while", everywhere: true, ofBackup: true,
 		ofStore: true, before: revokesCredentials, during: waitsForStore}
-	faultNoteRefused = &fault{name: "store refusing the note for a while", everywhere: true, ofBackup: true, ofStore: true,
-		before: refusesNotes, during: waitsForStore}
+	faultEntryRefused = &fault{name: "store refusing the note for a while", everywhere: true, ofBackup: true, ofStore: true,
+		before: refusesEntries, during: waitsForStore}
 
 	faultSettings = &fault{name: "settings refused in the midst of a change", before: changesSettings, after: mendsConfig}
 
@@ -101,7 +101,7 @@ var (
 		faultStoreHangs, faultStoreKilled, faultRevoked,
 		onlineOnly, onlinePod, onlineServer, onlinePassword, onlineKilled, onlineKubelet, onlineNode, onlineAPI, onlineStore,
 		onlineFull,
-		faultSettings, faultMonth, faultNoteRefused, faultUnreadable,
+		faultSettings, faultMonth, faultEntryRefused, faultUnreadable,
 	}
 )
 
@@ -171,8 +171,8 @@ func (c *cell) progress(ctx context.Context) string {
 		step = strconv.FormatBool(err == nil && pvc.GetUID() == c.handle)
 	} else if r, err := c.lifesRecord(ctx); err == nil {
 		phase, _, _ := unstructured.NestedString(r.Object, "status", "phase")
-		xr, err := c.xrOfLife(ctx)
-		if phase == framework.PhaseProven && err == nil && xr == nil {
+		xr, err := c.xrOfInstance(ctx)
+		if phase == framework.PhaseVerified && err == nil && xr == nil {
 			return isOver
 		}
 		step = phase
@@ -180,8 +180,8 @@ func (c *cell) progress(ctx context.Context) string {
 	return digits.ReplaceAllString(step+" "+c.Message(ctx), "")
 }
 
-// xrOfLife returns the composite resource of the deleted instance, or nil if it no longer exists.
-func (c *cell) xrOfLife(ctx context.Context) (*unstructured.Unstructured, error) {
+// xrOfInstance returns the composite resource of the deleted instance, or nil if it no longer exists.
+func (c *cell) xrOfInstance(ctx context.Context) (*unstructured.Unstructured, error) {
 	kind := "otus.homework/v1/XMySQL"
 	if c.way.own {
 		kind = "crossplane-mysql.io/v1alpha1/MySQL"
@@ -191,7 +191,7 @@ func (c *cell) xrOfLife(ctx context.Context) (*unstructured.Unstructured, error)
 		return nil, err
 	}
 	for i := range all {
-		if string(all[i].GetUID()) == c.life {
+		if string(all[i].GetUID()) == c.instanceID {
 			return &all[i], nil
 		}
 	}
@@ -216,7 +216,7 @@ func stopsController(t *testing.T, c *cell) {
 
 // ofBackup selects the instance's backup Job and its pod, in any namespace.
 func (c *cell) ofBackup() client.ListOption {
-	return client.MatchingLabels{"app.kubernetes.io/component": "backup", "crossplane-mysql.io/xr": c.life}
+	return client.MatchingLabels{"app.kubernetes.io/component": "backup", "crossplane-mysql.io/xr": c.instanceID}
 }
 
 func deletesJobsPod(t *testing.T, c *cell) {
@@ -422,7 +422,7 @@ func deletesBackupPVCs(t *testing.T, c *cell) {
 	t.Helper()
 	deleted := 0
 	c.atEachStep(t, func(ctx context.Context) error {
-		for _, ns := range []string{c.Namespace, rescueNamespace} {
+		for _, ns := range []string{c.Namespace, recoveryNamespace} {
 			var pvcs corev1.PersistentVolumeClaimList
 			if err := framework.Suite.Kube.List(ctx, &pvcs, client.InNamespace(ns),
 				client.MatchingLabels{"app.kubernetes.io/component": "backup"}); err != nil {
@@ -457,8 +457,8 @@ func killsFirstStart(t *testing.T, c *cell) {
 	t.Logf("the first start was killed after %v, in its midst: %t", after, atWork)
 }
 
-// folderOf returns the directory of a volume on its node.
-func folderOf(t *testing.T, v *corev1.PersistentVolume) string {
+// dirOf returns the directory of a volume on its node.
+func dirOf(t *testing.T, v *corev1.PersistentVolume) string {
 	t.Helper()
 	switch {
 	case v.Spec.HostPath != nil:
@@ -476,7 +476,7 @@ func damagesArchive(t *testing.T, c *cell) {
 	t.Helper()
 	c.history = startHistory(t, c.Server)
 	c.Client().MustQuery(t, big)
-	folder := folderOf(t, c.bindBackups(t))
+	resultDir := dirOf(t, c.bindBackups(t))
 	damaged := c.host.start(t, c.host.number(t, c.node), fmt.Sprintf(`for i in $(seq 20000); do
 		for f in %s/*/data.tar.zst.partial; do
 			if test -e "$f" && test $(stat --format=%%s "$f") -gt 1000000; then
@@ -484,7 +484,7 @@ func damagesArchive(t *testing.T, c *cell) {
 			fi
 		done
 		sleep 0.02
-	done; exit 1`, folder))
+	done; exit 1`, resultDir))
 	c.damaged = damaged
 }
 

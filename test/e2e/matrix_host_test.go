@@ -28,11 +28,11 @@ type host struct {
 
 func findHost(t *testing.T) *host {
 	t.Helper()
-	folder := filepath.Dir(framework.Suite.Kubeconfig)
-	if _, err := os.Stat(filepath.Join(folder, "process.json")); err != nil {
+	resultDir := filepath.Dir(framework.Suite.Kubeconfig)
+	if _, err := os.Stat(filepath.Join(resultDir, "process.json")); err != nil {
 		t.Fatalf("the matrix stops kubelets and kills API servers: it needs a cluster of `make cluster-up` (%v)", err)
 	}
-	h := &host{program: filepath.Join(t.TempDir(), "cluster"), cluster: filepath.Base(folder)}
+	h := &host{program: filepath.Join(t.TempDir(), "cluster"), cluster: filepath.Base(resultDir)}
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", h.program, ".")
 	build.Dir = filepath.Join(framework.Repository(), "test", "cluster")
 	if out, err := build.CombinedOutput(); err != nil {

@@ -20,10 +20,10 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// notes are the results of the matrix. If folder is set, they are also written to that directory, as results.json,
+// entries are the results of the matrix. If folder is set, they are also written to that directory, as results.json,
 // table.md, and a log file for each failed case.
-type notes struct {
-	folder string
+type entries struct {
+	resultDir string
 	// tree is the version of the working tree that is tested, if folder is set.
 	tree tree
 
@@ -99,16 +99,16 @@ func decides(name string) bool {
 }
 
 // read determines the current version and reads the results of an earlier run.
-func (n *notes) read(t *testing.T) {
+func (n *entries) read(t *testing.T) {
 	t.Helper()
 	var err error
 	if n.tree, err = treeNow(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.MkdirAll(n.folder, 0o755); err != nil {
+	if err := os.MkdirAll(n.resultDir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	b, err := os.ReadFile(filepath.Join(n.folder, "results.json"))
+	b, err := os.ReadFile(filepath.Join(n.resultDir, "results.json"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
@@ -121,25 +121,25 @@ func (n *notes) read(t *testing.T) {
 }
 
 // passed reports whether a case has passed with the current version.
-func (n *notes) passed(c *cell) bool {
+func (n *entries) passed(c *cell) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	r := n.results[c.title()]
 	return r != nil && r.Passed && r.Digest == n.tree.Digest
 }
 
-func (n *notes) senseless(t *testing.T, c *cell, reason string) {
+func (n *entries) senseless(t *testing.T, c *cell, reason string) {
 	t.Helper()
-	n.note(t, c, result{Senseless: reason})
+	n.entry(t, c, result{Senseless: reason})
 }
 
-func (n *notes) ended(t *testing.T, c *cell, passed bool, took time.Duration) {
+func (n *entries) ended(t *testing.T, c *cell, passed bool, took time.Duration) {
 	t.Helper()
-	n.note(t, c, result{Passed: passed, Seconds: int(took.Seconds())})
+	n.entry(t, c, result{Passed: passed, Seconds: int(took.Seconds())})
 }
 
-// note records a result and writes all results.
-func (n *notes) note(t *testing.T, c *cell, r result) {
+// entry records a result and writes all results.
+func (n *entries) entry(t *testing.T, c *cell, r result) {
 	t.Helper()
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -148,7 +148,7 @@ func (n *notes) note(t *testing.T, c *cell, r result) {
 	}
 	r.tree = n.tree
 	n.results[c.title()] = &r
-	if n.folder == "" {
+	if n.resultDir == "" {
 		return
 	}
 	b, err := json.MarshalIndent(n.results, "", "  ")
@@ -175,8 +175,8 @@ func verdict(r *result) string {
 }
 
 // write replaces a file atomically.
-func (n *notes) write(name, text string) error {
-	path := filepath.Join(n.folder, name)
+func (n *entries) write(name, text string) error {
+	path := filepath.Join(n.resultDir, name)
 	if err := os.WriteFile(path+".new", []byte(text), 0o644); err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func (n *notes) write(name, text string) error {
 }
 
 // counts describes the number of cases with each result.
-func (n *notes) counts() string {
+func (n *entries) counts() string {
 	passed, older, failed, senseless := 0, 0, 0, 0
 	for _, r := range n.results {
 		switch {
@@ -203,13 +203,13 @@ func (n *notes) counts() string {
 }
 
 // summary returns a line for each failed case, and the counts.
-func (n *notes) summary() string {
+func (n *entries) summary() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var lines []string
 	for name, r := range n.results {
 		if r.Senseless == "" && !r.Passed {
-			lines = append(lines, fmt.Sprintf("FAILED %s, see %s", name, filepath.Join(n.folder, logName(name))))
+			lines = append(lines, fmt.Sprintf("FAILED %s, see %s", name, filepath.Join(n.resultDir, logName(name))))
 		}
 	}
 	slices.Sort(lines)
@@ -221,7 +221,7 @@ func logName(cell string) string {
 }
 
 // table returns the results of all cases as Markdown.
-func (n *notes) table() string {
+func (n *entries) table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# The matrix\n\nWhat `make matrix` found for commit %s, whose files that matter have the digest "+
 		"%s. \"passed\" is with that digest, "+
@@ -246,7 +246,7 @@ func (n *notes) table() string {
 	return b.String() + "\n" + n.counts() + "\n"
 }
 
-func (n *notes) mark(r *result) string {
+func (n *entries) mark(r *result) string {
 	switch {
 	case r == nil:
 		return ""

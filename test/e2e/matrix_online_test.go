@@ -143,12 +143,12 @@ func asksForPassword(t *testing.T, c *cell) {
 	c.Set(t, map[string]any{"password": c.Password})
 }
 
-// onlineProven returns the number of the deleted instance's verified online backups. There may be none, because the
+// onlineVerified returns the number of the deleted instance's verified online backups. There may be none, because the
 // fault may have stopped the backup.
-func (c *cell) onlineProven(t *testing.T) int {
+func (c *cell) onlineVerified(t *testing.T) int {
 	t.Helper()
 	if c.way == byXR { // The remaining claim also takes this backup of the next instance.
-		isAnswered(t, c.Server, "one", framework.PhaseProven)
+		isAnswered(t, c.Server, "one", framework.PhaseVerified)
 	}
 	hasNoCloners(t, c.Server)
 	records := c.Backups().MustList(t)

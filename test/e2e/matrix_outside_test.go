@@ -36,8 +36,8 @@ func allowsPods(t *testing.T, c *cell) {
 // movesData renames the data directory while the server is running. The server keeps its files open.
 func movesData(t *testing.T, c *cell) {
 	t.Helper()
-	c.folder = folderOf(t, c.MustFindDataVolume(t))
-	c.onNode(t, fmt.Sprintf("mv %[1]s/data %[1]s/aside", c.folder))
+	c.resultDir = dirOf(t, c.MustFindDataVolume(t))
+	c.onNode(t, fmt.Sprintf("mv %[1]s/data %[1]s/aside", c.resultDir))
 }
 
 // bringsDataBack renames the data directory back after the product has reported that the data is missing.
@@ -51,7 +51,7 @@ func bringsDataBack(t *testing.T, c *cell) {
 	default:
 		time.Sleep(30 * time.Second)
 	}
-	c.onNode(t, fmt.Sprintf("rm -df %[1]s/data && mv %[1]s/aside %[1]s/data && sync", c.folder))
+	c.onNode(t, fmt.Sprintf("rm -df %[1]s/data && mv %[1]s/aside %[1]s/data && sync", c.resultDir))
 }
 
 // onNode runs a script on the node of the server.

@@ -34,7 +34,7 @@ func asksForRecord(t *testing.T, c *cell) {
 		case r != nil && r.GetDeletionTimestamp() != nil:
 			return errors.New("it is still there")
 		case r != nil:
-			return framework.IsProven(r)
+			return framework.IsVerified(r)
 		}
 		return errors.Join(c.askForRecords(ctx), err)
 	})

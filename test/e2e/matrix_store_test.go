@@ -22,7 +22,7 @@ import (
 
 // Directory, address and port of the store.
 const (
-	outsideFolder  = "/run/matrix-store"
+	outsideDir     = "/run/matrix-store"
 	outsideAddress = "192.168.77.1"
 	outsidePort    = 7070
 )
@@ -40,26 +40,26 @@ func (m *matrix) startStore(t *testing.T) {
 	s3 := &s3Server{
 		namespace: "matrix-store", host: fmt.Sprintf("%s:%d", outsideAddress, outsidePort), ca: certificate,
 		list: func(ctx context.Context) (string, error) {
-			return m.host.try(ctx, "cd "+outsideFolder+"/objects/backups && find . -type f")
+			return m.host.try(ctx, "cd "+outsideDir+"/objects/backups && find . -type f")
 		},
 	}
 	m.host.run(t, fmt.Sprintf("mkdir -p %[1]s/objects/backups %[1]s/meta && cat >%[1]s/tls.crt <<'E'\n%[2]sE\ncat "+
-		">%[1]s/tls.key <<'E'\n%[3]sE\n", outsideFolder, certificate, key))
+		">%[1]s/tls.key <<'E'\n%[3]sE\n", outsideDir, certificate, key))
 	// The server is restarted whenever it exits, as long as its directory exists.
 	serve := fmt.Sprintf("while test -e %[1]s/tls.crt; do %[2]s --access access --secret secret-of-the-test --port "+
 		":%[3]d --cert %[1]s/tls.crt --key %[1]s/tls.key posix --sidecar %[1]s/meta %[1]s/objects >>%[1]s/log 2>&1; sleep "+
 		"0.2; done; true",
-		outsideFolder, strings.TrimSpace(string(program)), outsidePort)
+		outsideDir, strings.TrimSpace(string(program)), outsidePort)
 	server := m.host.command(context.WithoutCancel(t.Context()), 0, serve) // It stops after the test.
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		m.host.run(t, "rm "+outsideFolder+"/tls.crt; pkill -KILL -x versitygw || true")
+		m.host.run(t, "rm "+outsideDir+"/tls.crt; pkill -KILL -x versitygw || true")
 		if err := server.Wait(); err != nil {
 			t.Errorf("the store's server: %v", err)
 		}
-		m.host.run(t, "rm -r "+outsideFolder)
+		m.host.run(t, "rm -r "+outsideDir)
 	})
 	m.host.store = offersStore(t, s3, newStoreKey(t, s3.namespace))
 }
@@ -126,14 +126,14 @@ func revokesCredentials(t *testing.T, c *cell) {
 	set(t, "another")
 }
 
-// refusesNotes makes the store refuse the backup's metadata, until the end of the first part of the deletion. When an
+// refusesEntries makes the store refuse the backup's metadata, until the end of the first part of the deletion. When an
 // archive has been written, its directory is mounted read-only, so that no further objects can be added.
 //
 // The store has a second directory for the attributes of its objects. It is mounted read-only as well, because the
 // store would otherwise list an object that was not written.
-func refusesNotes(t *testing.T, c *cell) {
+func refusesEntries(t *testing.T, c *cell) {
 	t.Helper()
-	const allowed = outsideFolder + "/notes-are-taken"
+	const allowed = outsideDir + "/notes-are-taken"
 	ended := c.host.start(t, 0, fmt.Sprintf(`ro() { mount --bind "$1" "$1" && mount -o remount,bind,ro "$1"; }
 	while ! test -e %[1]s; do
 		find %[2]s/objects -name '*.tar.zst.age' | while read -r f; do
@@ -143,7 +143,7 @@ func refusesNotes(t *testing.T, c *cell) {
 		sleep 0.05
 	done
 	while read -r _ d _; do case $d in %[2]s/objects/*|%[2]s/meta/*) umount "$d";; esac; done </proc/mounts
-	rm %[1]s`, allowed, outsideFolder))
+	rm %[1]s`, allowed, outsideDir))
 	c.later(t, func(t *testing.T) {
 		t.Helper()
 		c.host.run(t, "touch "+allowed)
@@ -151,16 +151,16 @@ func refusesNotes(t *testing.T, c *cell) {
 	})
 }
 
-// folderInStore returns the prefix of the deleted instance's final backup, or "" if the backup is not published.
-func (c *cell) folderInStore(ctx context.Context) (string, error) {
+// prefixInStore returns the prefix of the deleted instance's final backup, or "" if the backup is not published.
+func (c *cell) prefixInStore(ctx context.Context) (string, error) {
 	all, err := c.host.store.server.list(ctx)
 	if err != nil {
 		return "", err
 	}
 	for file := range strings.FieldsSeq(all) {
-		if strings.Contains(file, "/"+c.life+"/") && path.Base(file) == "manifest.json" {
-			_, folder, _ := strings.Cut(path.Dir(file), "/mysql/")
-			return folder, nil
+		if strings.Contains(file, "/"+c.instanceID+"/") && path.Base(file) == "manifest.json" {
+			_, resultDir, _ := strings.Cut(path.Dir(file), "/mysql/")
+			return resultDir, nil
 		}
 	}
 	return "", nil
@@ -169,12 +169,12 @@ func (c *cell) folderInStore(ctx context.Context) (string, error) {
 // askStoreForRecord requests the BackupRecord of the deleted instance. Other cases may set the same annotation
 // concurrently.
 func (c *cell) askStoreForRecord(ctx context.Context) error {
-	folder, err := c.folderInStore(ctx)
-	if err != nil || folder == "" {
+	resultDir, err := c.prefixInStore(ctx)
+	if err != nil || resultDir == "" {
 		return err
 	}
 	_, err = framework.Kubectl(ctx, "annotate", "backupstore", c.host.store.GetName(), "--overwrite",
-		"crossplane-mysql.io/make-record="+folder)
+		"crossplane-mysql.io/make-record="+resultDir)
 	return err
 }
 
@@ -187,12 +187,12 @@ func (c *cell) keepsBackupInStore(t *testing.T) {
 	}
 	want := 0
 	for i := range records { // If only the composite resource was deleted, the next instance also has a backup.
-		if uid, _, _ := unstructured.NestedString(records[i].Object, "spec", "instance", "xr"); uid == c.life {
+		if uid, _, _ := unstructured.NestedString(records[i].Object, "spec", "instance", "xr"); uid == c.instanceID {
 			want++
 		}
 	}
 	if want == 0 {
-		t.Errorf("none of %d records is of life %s", len(records), c.life)
+		t.Errorf("none of %d records is of life %s", len(records), c.instanceID)
 	}
 	framework.Eventually(t, "one archive of each backup in the store, and its note", func(ctx context.Context) error {
 		all, err := c.host.store.server.list(ctx)
@@ -200,7 +200,7 @@ func (c *cell) keepsBackupInStore(t *testing.T) {
 			return err
 		}
 		ours := slices.DeleteFunc(strings.Fields(all), func(file string) bool {
-			return !strings.Contains(file, "/"+c.life+"/")
+			return !strings.Contains(file, "/"+c.instanceID+"/")
 		})
 		if len(ours) != 2*want || !slices.ContainsFunc(ours, func(file string) bool {
 			return strings.HasSuffix(file, ".tar.zst.age")

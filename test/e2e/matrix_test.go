@@ -23,7 +23,7 @@ const usually = 8
 // No other test can use the cluster at the same time.
 func TestMatrix(t *testing.T) {
 	m := newMatrix(t)
-	if m.folder == "" {
+	if m.resultDir == "" {
 		m.run(t, slices.DeleteFunc(pairs(t), func(c *cell) bool { return !c.isAlone() }))
 		return
 	}
@@ -55,7 +55,7 @@ func TestCells(t *testing.T) {
 // newMatrix returns a matrix for one test. During the test, composite resources can be deleted in the foreground.
 func newMatrix(t *testing.T) *matrix {
 	t.Helper()
-	m := &matrix{notes: notes{folder: os.Getenv("MATRIX")}, atOnce: usually, host: findHost(t)}
+	m := &matrix{entries: entries{resultDir: os.Getenv("MATRIX")}, atOnce: usually, host: findHost(t)}
 	if n := os.Getenv("AT_ONCE"); n != "" {
 		var err error
 		if m.atOnce, err = strconv.Atoi(n); err != nil || m.atOnce < 1 {
@@ -76,7 +76,7 @@ func newMatrix(t *testing.T) *matrix {
 
 // A matrix runs the cases for combinations of deletion paths and faults.
 type matrix struct {
-	notes
+	entries
 
 	atOnce int
 	host   *host
@@ -137,7 +137,7 @@ func (m *matrix) cell(t *testing.T, c *cell) {
 	passed := t.Run(c.way.name+"/"+c.fault.name, func(t *testing.T) {
 		defer c.meeting.leave(c)
 		ran = true
-		c.run(t, m.folder)
+		c.run(t, m.resultDir)
 	})
 	if ran { // The case was not excluded by the -run flag.
 		m.ended(t, c, passed, time.Since(began))

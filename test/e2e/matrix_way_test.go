@@ -160,7 +160,7 @@ func hasAnotherXR(t *testing.T, c *cell) {
 	c.proof(t)
 	c.Eventually(t, "another composite", func(ctx context.Context) error {
 		xr, err := c.XR(ctx)
-		if err == nil && string(xr.GetUID()) == c.life {
+		if err == nil && string(xr.GetUID()) == c.instanceID {
 			err = fmt.Errorf("%s is still there", xr.GetName())
 		}
 		return err

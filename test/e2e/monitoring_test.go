@@ -43,8 +43,8 @@ func TestMonitoring(t *testing.T) {
 	}
 	framework.MustKubectl(t, "apply", "--server-side", "-k", "controller/deploy/monitoring")
 	t.Cleanup(func() {
-		folder := filepath.Join(framework.Repository(), "controller/deploy/monitoring")
-		if out, err := framework.Kubectl(context.WithoutCancel(t.Context()), "delete", "-k", folder,
+		dir := filepath.Join(framework.Repository(), "controller/deploy/monitoring")
+		if out, err := framework.Kubectl(context.WithoutCancel(t.Context()), "delete", "-k", dir,
 			"--ignore-not-found"); err != nil {
 			t.Errorf("%v: %s", err, out)
 		}

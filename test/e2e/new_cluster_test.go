@@ -66,7 +66,7 @@ func leavesLegacy(t *testing.T) *legacy {
 			"')")
 		l.portraits[i] = portraitOf(t, s)
 		s.Delete(t)
-		s.Backups().AreProven(t, 1)
+		s.Backups().AreVerified(t, 1)
 	}
 	l.oldest = crm.Backups().Only(t).GetName()
 	crm.Create(t) // crm now has two backups. The newest one must be restored.
@@ -74,7 +74,7 @@ func leavesLegacy(t *testing.T) *legacy {
 	crm.Client().MustQuery(t, "INSERT INTO whose VALUES ('in its second life')")
 	l.portraits[2] = portraitOf(t, crm)
 	crm.Delete(t)
-	crm.Backups().AreProven(t, 2)
+	crm.Backups().AreVerified(t, 2)
 	l.newest = crm.Backups().Newest(t).GetName()
 	l.bucket = s3.export(t)
 	var err error
@@ -94,7 +94,7 @@ func (l *legacy) comesBack(t *testing.T) {
 	}
 	installGateway(t)
 	b := newBackupStore(t, s3, l.key, nil)
-	b.becomes(t, "False", "PrefixHeld", "another cluster holds this bucket and prefix")
+	b.becomes(t, "False", "PrefixInUse", "another cluster holds this bucket and prefix")
 	b.takesOver(t)
 	b.becomes(t, "True", "Probed", "")
 	framework.AllowBackupStore(t, b.GetName())
@@ -113,7 +113,7 @@ func (l *legacy) comesBack(t *testing.T) {
 	says(t, b.adopt(t, named), 4, "already has a BackupRecord, in namespace ")
 
 	for i, s := range []*framework.Server{orders, users, crm} {
-		s.Backups().AreProven(t, map[bool]int{true: 2, false: 1}[s == crm])
+		s.Backups().AreVerified(t, map[bool]int{true: 2, false: 1}[s == crm])
 		s.Spec["backup"] = map[string]any{"storeRef": map[string]any{"name": b.GetName()},
 			"retention": map[string]any{"count": int64(1)}}
 		s.Create(t)

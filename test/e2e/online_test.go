@@ -37,7 +37,7 @@ func TestOnlineBackup(t *testing.T) {
 	s.Client().MustQuery(t, "DROP TABLE old")
 	w := newLedger(t, s)
 	before := w.rows(t, 5)
-	request(t, s, "one", "Online", "Proven")
+	request(t, s, "one", "Online", "Verified")
 	written := w.end(t)
 	r := s.Backups().Only(t)
 	if methodOf(r) != "Online" || originOf(r) != "Request" {
@@ -49,7 +49,7 @@ func TestOnlineBackup(t *testing.T) {
 	}
 	hasNoCloners(t, s)
 	s.Delete(t)
-	s.Backups().AreProven(t, 2)
+	s.Backups().AreVerified(t, 2)
 	s.Spec["restore"] = map[string]any{"backup": "one"}
 	s.Create(t)
 	w.isWhole(t, before, written)
@@ -67,7 +67,7 @@ func TestOnlineBackupWithoutRoom(t *testing.T) {
 	createBackup(t, s, "one", "Online")
 	s.Says(t, "exceeded quota: small")
 	liftQuota(t, quota)
-	isAnswered(t, s, "one", "Proven")
+	isAnswered(t, s, "one", "Verified")
 	s.Client().SeesRows(t, before)
 	hasNoCloners(t, s)
 	s.Eventually(t, "the end of its scratch volume", func(ctx context.Context) error {

@@ -50,7 +50,7 @@ func TestOutsideDoesNotStopServing(t *testing.T) {
 	})
 	isServing(t, s)
 	s.Delete(t)
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 }
 
 // TestCrashSaysWhatTheServerPrinted checks that the claim's message contains mysqld's own error if the server crashes

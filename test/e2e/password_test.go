@@ -97,7 +97,7 @@ func (v *visitor) once(ctx context.Context) {
 	secret, err := v.server.Client().FindSecret(ctx)
 	if err != nil {
 		if apierrors.IsNotFound(err) {
-			v.note("", fmt.Errorf("there is no connection Secret: %w", err))
+			v.entry("", fmt.Errorf("there is no connection Secret: %w", err))
 		}
 		return
 	}
@@ -105,14 +105,14 @@ func (v *visitor) once(ctx context.Context) {
 	err = framework.Login(ctx, v.address, password)
 	switch {
 	case err == nil:
-		v.note(password, nil)
+		v.entry(password, nil)
 	case framework.ErrorNumber(err) == framework.AccessDenied && time.Since(start) < settle:
-		v.note(password, err)
+		v.entry(password, err)
 	}
 	// Ignore all other errors. They come from the port forwarding, or mean that the machine is too slow.
 }
 
-func (v *visitor) note(password string, err error) {
+func (v *visitor) entry(password string, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if err != nil {

@@ -50,7 +50,7 @@ func TestScheduling(t *testing.T) {
 			p.Spec.Tolerations, p.Spec.NodeSelector)
 	}
 	s.Gone(t)
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 	s.Create(t)
 	s.Client().SeesRows(t, rows)
 	isOn(t, s, s.DataPVC(), nodes[1])
@@ -73,9 +73,9 @@ func TestTaintedNode(t *testing.T) {
 	s.Spec["scheduling"] = schedulingOn(node, "")
 	s.Spec["backup"] = map[string]any{"finalBackup": map[string]any{"requireRestoreTest": true}}
 	rows := s.Begin(t)
-	request(t, s, "one", "Online", "Proven")
+	request(t, s, "one", "Online", "Verified")
 	s.Delete(t)
-	s.Backups().AreProven(t, 2)
+	s.Backups().AreVerified(t, 2)
 	s.Create(t)
 	s.Client().SeesRows(t, rows)
 	isOn(t, s, s.DataPVC(), node)

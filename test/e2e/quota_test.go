@@ -36,7 +36,7 @@ func TestQuota(t *testing.T) {
 	holdsItsData(t, s)
 	liftQuota(t, quota)
 	s.Gone(t)
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 
 	quota = forbidPods(t, s)
 	s.Create(t)

@@ -103,7 +103,7 @@ func TestReadmeLive(t *testing.T) {
 		"kubectl get db":                "",
 		"kubectl get msb":               verified,
 		"kubectl get msbr":              s.Name,
-		"kubectl describe msbr":         framework.PhaseProven,
+		"kubectl describe msbr":         framework.PhaseVerified,
 		"kubectl get pv -l app.kubernetes.io/component=backup": "Retain",
 		"go run ./controller/kubectl-mysql doctor":             " default/" + s.Name + " ",
 		"kubectl logs deployment/" + s.Name:                    "ready for connections",

@@ -25,7 +25,7 @@ func TestRecordDeletedIsMadeAgain(t *testing.T) {
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
 	s.Delete(t)
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 	name := s.Backups().Only(t).GetName()
 	framework.MustKubectl(t, "delete", "msbr", name)
 	s.Create(t)
@@ -49,7 +49,7 @@ func TestRecordDeletedIsMadeAgain(t *testing.T) {
 	}
 	framework.MustKubectl(t, strings.Fields(message[1])...)
 	s.Client().SeesRows(t, before)
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 }
 
 // TestRecordDeletedWithItsArchive checks that a BackupRecord with the delete-archive annotation is deleted together
@@ -67,7 +67,7 @@ func TestRecordDeletedWithItsArchive(t *testing.T) {
 	s.Create(t)
 	s.Client().FirstAnswer(t, framework.Rows)
 	s.Delete(t)
-	s.Backups().AreProven(t, 2)
+	s.Backups().AreVerified(t, 2)
 	records := s.Backups().MustList(t)
 	newest := &records[slices.IndexFunc(records, func(r unstructured.Unstructured) bool { return r.GetName() != kept })]
 	framework.MustKubectl(t, "annotate", "msbr", newest.GetName(), "crossplane-mysql.io/delete-archive="+string(newest.GetUID()))
@@ -103,7 +103,7 @@ func TestRecordsOutliveTheController(t *testing.T) {
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
 	s.Delete(t)
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 	for _, refused := range []string{"crd/backuprecords.crossplane-mysql.io", "namespace/" + framework.SystemNamespace} {
 		if out, err := framework.Kubectl(t.Context(), "delete", refused); err == nil ||
 			!strings.Contains(out, "there are backups") {
@@ -115,10 +115,10 @@ func TestRecordsOutliveTheController(t *testing.T) {
 	// The controller is running. The policy allows the deletion, because there are no BackupRecords.
 	framework.MustKubectl(t, "delete", "crd", "backuprecords.crossplane-mysql.io")
 	reinstalled(t)
-	isHeldThenRestored(t, s, before)
-	s.Backups().AreProven(t, 1)
+	isBlockedThenRestored(t, s, before)
+	s.Backups().AreVerified(t, 1)
 	s.Delete(t)
-	s.Backups().AreProven(t, 2)
+	s.Backups().AreVerified(t, 2)
 
 	framework.MustKubectl(t, "delete", "--kustomize", "controller/deploy/controller") // The controller is running.
 	noControllerRuns(t)
@@ -135,8 +135,8 @@ func TestRecordsOutliveTheController(t *testing.T) {
 		return framework.IsGone(ctx, crd.DeepCopy())
 	})
 	reinstalled(t)
-	isHeldThenRestored(t, s, before)
-	s.Backups().AreProven(t, 2)
+	isBlockedThenRestored(t, s, before)
+	s.Backups().AreVerified(t, 2)
 	records := s.Backups().MustList(t)
 	archives := make([]string, 0, len(records))
 	for _, r := range records {
@@ -160,9 +160,9 @@ func noControllerRuns(t *testing.T) {
 	})
 }
 
-// isHeldThenRestored checks that a claim is blocked while the BackupRecords of its backups are missing. It is
+// isBlockedThenRestored checks that a claim is blocked while the BackupRecords of its backups are missing. It is
 // restored when a user requests that the controller creates all BackupRecords again.
-func isHeldThenRestored(t *testing.T, s *framework.Server, before string) {
+func isBlockedThenRestored(t *testing.T, s *framework.Server, before string) {
 	t.Helper()
 	s.Create(t)
 	s.Says(t, withoutRecord)
@@ -172,9 +172,9 @@ func isHeldThenRestored(t *testing.T, s *framework.Server, before string) {
 	s.Client().SeesRows(t, before)
 }
 
-// isProvenAgain waits until the claim's only BackupRecord is verified. Before that, the controller creates the
+// isVerifiedAgain waits until the claim's only BackupRecord is verified. Before that, the controller creates the
 // BackupRecord or its status again.
-func isProvenAgain(t *testing.T, s *framework.Server) {
+func isVerifiedAgain(t *testing.T, s *framework.Server) {
 	t.Helper()
 	framework.Eventually(t, "the record", func(ctx context.Context) error {
 		records, err := s.Backups().List(ctx)
@@ -184,7 +184,7 @@ func isProvenAgain(t *testing.T, s *framework.Server) {
 		if err != nil {
 			return err
 		}
-		return framework.IsProven(&records[0])
+		return framework.IsVerified(&records[0])
 	})
 }
 

@@ -32,10 +32,10 @@ var nextRelease = map[string][2]string{
 	"fn/compose/config.go":     {"skip_name_resolve = ON", "skip_name_resolve = ON\\n# Made by the next release."},
 }
 
-// TestReleaseRestartsNobody updates the function while clients write to three servers. The new function creates a
+// TestReleaseRestartsNoServer updates the function while clients write to three servers. The new function creates a
 // different pod template and a different my.cnf, but the servers must keep running in their pods. They use the new
 // template only when they are restarted: one of them by a user, and the others by the platform.
-func TestReleaseRestartsNobody(t *testing.T) {
+func TestReleaseRestartsNoServer(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestRevision has who is restarted when, and TestChangeInPlace restarts one")
 	onClass, onHostPath := framework.CopyOfComposition(t, framework.ClassComposition,

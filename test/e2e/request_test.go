@@ -21,7 +21,7 @@ func TestRequestedBackup(t *testing.T) {
 	framework.Repeats(t, "TestBackupObjects takes one, and TestOnlineBackup restores one by its name")
 	s := framework.NewServer(t, framework.ClassComposition)
 	begun := s.Begin(t)
-	request(t, s, "one", "Cold", "Proven")
+	request(t, s, "one", "Cold", "Verified")
 	r := s.Backups().Only(t)
 	if originOf(r) != "Request" {
 		t.Errorf("want it to say why it was taken, got %q", originOf(r))
@@ -41,7 +41,7 @@ func TestRequestedBackup(t *testing.T) {
 	s.Client().SeesRows(t, begun)
 	s.Client().MustQuery(t, fmt.Sprintf(oneRow, 1000))
 	s.Delete(t)
-	s.Backups().AreProven(t, 2)
+	s.Backups().AreVerified(t, 2)
 	s.Spec["restore"] = map[string]any{"backup": "one"}
 	s.Create(t)
 	if got := s.Client().FirstAnswer(t, framework.Rows); got != begun {
@@ -57,16 +57,16 @@ func TestRequestedBackups(t *testing.T) {
 	s := framework.NewServer(t, framework.ClassComposition)
 	s.Spec["backup"] = map[string]any{"retention": map[string]any{"count": int64(1)}}
 	before := s.Begin(t)
-	request(t, s, "one", "Cold", "Proven")
+	request(t, s, "one", "Cold", "Verified")
 	first := s.Backups().Only(t).GetName()
-	request(t, s, "two", "Cold", "Proven")
+	request(t, s, "two", "Cold", "Verified")
 	onlyBackupIsAfter(t, s, first)
 	second := s.Backups().Only(t).GetName()
 	s.Client().FirstAnswer(t, framework.Rows)
 	s.Delete(t)
-	s.Backups().AreProven(t, 2)
+	s.Backups().AreVerified(t, 2)
 	s.Create(t)
-	request(t, s, "three", "Cold", "Proven")
+	request(t, s, "three", "Cold", "Verified")
 	s.Client().SeesRows(t, before)
 	s.Eventually(t, "the end of the backup that the earlier life asked for", func(ctx context.Context) error {
 		records, err := s.Backups().List(ctx)
@@ -77,7 +77,7 @@ func TestRequestedBackups(t *testing.T) {
 		}
 		return err
 	})
-	s.Backups().AreProven(t, 2) // One of them is the final backup of the previous instance.
+	s.Backups().AreVerified(t, 2) // One of them is the final backup of the previous instance.
 }
 
 // onlyBackupIsAfter waits until the named backup is deleted and there is only one other backup.
@@ -103,12 +103,12 @@ func TestRequestedBackupFails(t *testing.T) {
 	request(t, s, "one", "Cold", phaseFailed)
 	s.Says(t, `Backup "one" has failed`)
 	s.HasEvents(t, "RequestedBackupFailed")
-	s.Backups().AreProven(t, 0)
+	s.Backups().AreVerified(t, 0)
 	s.Client().SeesRows(t, before)
 	liftQuota(t, quota)
-	request(t, s, "two", "Cold", "Proven")
+	request(t, s, "two", "Cold", "Verified")
 	s.Client().FirstAnswer(t, framework.Rows)
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 }
 
 // phaseFailed is the phase of a failed backup. verified is the reason in the condition Complete once the Backup is
@@ -157,7 +157,7 @@ func instanceKind(o *unstructured.Unstructured) string {
 func isAnswered(t *testing.T, s *framework.Server, name, phase string) {
 	t.Helper()
 	want := phase
-	if phase == framework.PhaseProven {
+	if phase == framework.PhaseVerified {
 		want = verified
 	}
 	s.Eventually(t, fmt.Sprintf("the end of backup %q", name), func(ctx context.Context) error {
@@ -206,7 +206,7 @@ func TestBackupObjects(t *testing.T) {
 		"--namespace", s.Namespace)
 	record := s.Backups().Only(t)
 	s.Delete(t)
-	s.Backups().AreProven(t, 2)
+	s.Backups().AreVerified(t, 2)
 	for _, name := range backupNames(t, s, 2) {
 		isSeen(t, s, name)
 		uid := uidOfBackup(t, s, name)
@@ -222,7 +222,7 @@ func TestBackupObjects(t *testing.T) {
 		})
 		isSeen(t, s, name)
 	}
-	s.Backups().AreProven(t, 2)
+	s.Backups().AreVerified(t, 2)
 	uid := uidOfBackup(t, s, "one")
 	framework.MustKubectl(t, "annotate", "msb", "one", "--namespace", s.Namespace,
 		"crossplane-mysql.io/delete-archive="+uid)

@@ -17,8 +17,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// rescueNamespace is the recovery namespace, in which data is backed up if its own namespace is deleted.
-const rescueNamespace = "crossplane-mysql-rescue"
+// recoveryNamespace is the recovery namespace, in which data is backed up if its own namespace is deleted.
+const recoveryNamespace = "crossplane-mysql-recovery"
 
 // TestDeletedPVC deletes the data PVC of a running instance. The PVC must be created again and bound to the same
 // volume.
@@ -31,7 +31,7 @@ func TestDeletedPVC(t *testing.T) {
 	dataPVCReturns(t, s, uid)
 	s.Client().SeesRows(t, before)
 	s.Delete(t)
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 }
 
 // deleteDataPVC deletes the data PVC and returns its UID.
@@ -84,7 +84,7 @@ func takenFinalizers(t *testing.T, composition string) {
 	s.Create(t)
 	isRestored(t, s) // Until then, the server of the previous instance may still respond.
 	s.Client().SeesRows(t, before)
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 	leavesNothingRescued(t, s)
 }
 
@@ -122,7 +122,7 @@ func TestSupersededComposite(t *testing.T) {
 	s.Create(t)
 	isRestored(t, s)
 	s.Client().SeesRows(t, before)
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 }
 
 // detachClaim deletes the claim, but not its composite resource.
@@ -164,9 +164,9 @@ func TestDeletedNamespace(t *testing.T) {
 	loseNamespace(t, s, 1)
 }
 
-// TestNamespaceDeletedInRescue deletes the namespace while a backup of data without a composite resource is running
+// TestNamespaceDeletedInRecovery deletes the namespace while a backup of data without a composite resource is running
 // in it. The objects of that backup must not block the deletion.
-func TestNamespaceDeletedInRescue(t *testing.T) {
+func TestNamespaceDeletedInRecovery(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestNamespaceComesBack deletes one, and the model does in a rescue")
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -206,7 +206,7 @@ func loseNamespace(t *testing.T, s *framework.Server, backups int) {
 			return fmt.Errorf("there are %d backups", len(records))
 		}
 		for i := range records {
-			if err := framework.IsProven(&records[i]); err != nil {
+			if err := framework.IsVerified(&records[i]); err != nil {
 				return err
 			}
 		}
@@ -260,7 +260,7 @@ func namespaceComesBack(t *testing.T, composition string) {
 	s.Says(t, "Ask the platform team to allow the restore (reusableNamespaces of Platform crossplane-mysql)")
 	s.IsHeld(t)
 	s.Delete(t) // An empty volume may remain.
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 
 	framework.AllowReuse(t, s.Namespace)
 	s.Create(t)
@@ -268,7 +268,7 @@ func namespaceComesBack(t *testing.T, composition string) {
 		t.Fatalf("want every row\n%s\ngot\n%s", before, got)
 	}
 	for backups, goes := range []func(){
-		func() { s.Delete(t); s.Backups().AreProven(t, 2) },
+		func() { s.Delete(t); s.Backups().AreVerified(t, 2) },
 		func() { loseNamespace(t, s, 3); createNamespaceAgain(t, s) },
 	} {
 		s.Client().MustQuery(t, fmt.Sprintf("INSERT INTO test (name) VALUES ('with %d backups')", backups+1))
@@ -298,7 +298,7 @@ func leavesNothingRescued(t *testing.T, s *framework.Server) {
 			if kind == "Job" {
 				list.SetAPIVersion("batch/v1")
 			}
-			if err := framework.Suite.Kube.List(ctx, list, client.InNamespace(rescueNamespace)); err != nil {
+			if err := framework.Suite.Kube.List(ctx, list, client.InNamespace(recoveryNamespace)); err != nil {
 				return err
 			}
 			for _, o := range list.Items {

@@ -29,7 +29,7 @@ func TestRestorable(t *testing.T) {
 			s := framework.NewServer(t, composition)
 			before := s.Begin(t)
 			s.Delete(t)
-			s.Backups().AreProven(t, 1)
+			s.Backups().AreVerified(t, 1)
 			if message := hasVerdict(t, s, "True"); !strings.Contains(message, "tables are intact") {
 				t.Errorf("want the tables that were checked, got %q", message)
 			}
@@ -96,13 +96,13 @@ func TestRequireRestorable(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	s.Gone(t)
-	s.Backups().AreProven(t, 2)
+	s.Backups().AreVerified(t, 2)
 	leavesNothing(t, s)
 }
 
-// TestRestorableInLife checks that a backup in a store is restore-tested while its instance is running. If the claim
+// TestRestorableInstance checks that a backup in a store is restore-tested while its instance is running. If the claim
 // is deleted during the restore test, the restore test is stopped, and leaves neither objects nor a result.
-func TestRestorableInLife(t *testing.T) {
+func TestRestorableInstance(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestStore waits for such a test before the data goes")
 	s3 := startS3(t)
@@ -111,9 +111,9 @@ func TestRestorableInLife(t *testing.T) {
 	s.Spec["backup"] = map[string]any{"storeRef": map[string]any{"name": b.GetName()}}
 	before := s.Begin(t)
 	up := s.Client().MustQuery(t, serverStart)
-	request(t, s, "one", "Online", "Proven")
+	request(t, s, "one", "Online", "Verified")
 	hasVerdict(t, s, "True")
-	request(t, s, "two", "Online", "Proven")
+	request(t, s, "two", "Online", "Verified")
 	tried := s.Backups().Newest(t)
 	framework.Eventually(t, "its turn", func(ctx context.Context) error {
 		err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(tried), tried)
@@ -126,7 +126,7 @@ func TestRestorableInLife(t *testing.T) {
 		t.Errorf("the server has been started again: %s, and before %s", now, up)
 	}
 	s.Delete(t)
-	s.Backups().AreProven(t, 3)
+	s.Backups().AreVerified(t, 3)
 	framework.Eventually(t, "the verdict on what was tried", func(ctx context.Context) error {
 		if err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(tried), tried); err != nil {
 			return err
@@ -182,7 +182,7 @@ func TestRestorableWithoutItsKind(t *testing.T) {
 		return err
 	})
 	installsPackages(t, nil)
-	isHeldThenRestored(t, s, before)
+	isBlockedThenRestored(t, s, before)
 }
 
 // isBeingTried reports whether a BackupRecord names the Job of its restore test.

@@ -29,8 +29,8 @@ func TestRestoredCluster(t *testing.T) {
 	framework.Repeats(t, "TestNext and TestJudge have objects that came back under other UIDs")
 	s := framework.NewServer(t, framework.ClassComposition)
 	other := s.Neighbour(t, "neighbour")
-	earlier, first := livesTwice(t, other)
-	before, _ := livesTwice(t, s)
+	earlier, first := hasTwoInstances(t, other)
+	before, _ := hasTwoInstances(t, s)
 	volume := s.MustFindDataVolume(t)
 
 	start := stopsTheController(t)
@@ -40,7 +40,7 @@ func TestRestoredCluster(t *testing.T) {
 	start()
 
 	for _, each := range []*framework.Server{s, other} {
-		isProvenAgain(t, each)
+		isVerifiedAgain(t, each)
 		each.Says(t, "it was copied or restored from elsewhere. The controller does not change it until you decide")
 		each.IsHeld(t)
 	}
@@ -55,13 +55,13 @@ func TestRestoredCluster(t *testing.T) {
 
 	typeWord(t, s, "take-over")
 	s.Client().SeesRows(t, before)
-	s.Backups().AreProven(t, 2)
+	s.Backups().AreVerified(t, 2)
 
 	left := typeWord(t, other, "leave-alone")
 	if got := other.Client().FirstAnswer(t, framework.Rows); got != strings.ReplaceAll(earlier, added, "") {
 		t.Errorf("want the rows of the backup\n%s\ngot\n%s", earlier, got)
 	}
-	other.Backups().AreProven(t, 1)
+	other.Backups().AreVerified(t, 1)
 	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKey{Name: left}, kept); err != nil ||
 		kept.DeletionTimestamp != nil || kept.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
 		t.Errorf("want the volume that is nobody's to stay, got %v, %v", kept, err)
@@ -74,13 +74,13 @@ func TestRestoredCluster(t *testing.T) {
 // added is the row that is not in any backup.
 const added = "\n1000\tlater"
 
-// livesTwice creates an instance, deletes it, creates it again and adds a row. It returns the rows, and the name of
+// hasTwoInstances creates an instance, deletes it, creates it again and adds a row. It returns the rows, and the name of
 // the first instance's backup.
-func livesTwice(t *testing.T, s *framework.Server) (rows, backup string) {
+func hasTwoInstances(t *testing.T, s *framework.Server) (rows, backup string) {
 	t.Helper()
 	s.Begin(t)
 	s.Delete(t)
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 	backup = s.Backups().Only(t).GetName()
 	s.Create(t)
 	s.Client().FirstAnswer(t, framework.Rows)

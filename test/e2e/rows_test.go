@@ -31,7 +31,7 @@ func TestRows(t *testing.T) { //nolint:tparallel // The subtests use one instanc
 	t.Run("Row12InTheCluster", func(t *testing.T) { runsInTheCluster(t) })
 	t.Run("Row13Directory", func(t *testing.T) { liesInADirectory(t, s) })
 	s.Delete(t)
-	t.Run("Row06Backup", func(t *testing.T) { s.Backups().AreProven(t, 1) })
+	t.Run("Row06Backup", func(t *testing.T) { s.Backups().AreVerified(t, 1) })
 	t.Run("Row07Gone", func(t *testing.T) { leavesNothing(t, s) })
 	s.Create(t)
 	t.Run("Row05Restore", func(t *testing.T) {

@@ -86,7 +86,7 @@ func TestSettingsTakeNoServerDown(t *testing.T) {
 	})
 
 	s.Delete(t)
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 	s.Spec["config"] = map[string]any{"super_read_only": true}
 	s.Create(t)
 	s.Client().SeesRows(t, rows)

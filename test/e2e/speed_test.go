@@ -52,7 +52,7 @@ func TestSpeed(t *testing.T) {
 	}
 	for range 1 + speedRounds {
 		var composed []*unstructured.Unstructured
-		if !t.Run("claim", func(t *testing.T) { composed = all.life(t) }) ||
+		if !t.Run("claim", func(t *testing.T) { composed = all.instanceID(t) }) ||
 			!t.Run("hand", func(t *testing.T) { all.byHand(t, composed) }) {
 			return
 		}
@@ -68,8 +68,8 @@ func (a *spans) print() {
 	}
 }
 
-// life measures the operations on one claim and returns its composed objects.
-func (a *spans) life(t *testing.T) []*unstructured.Unstructured {
+// instanceID measures the operations on one claim and returns its composed objects.
+func (a *spans) instanceID(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
 	s := framework.NewServer(t, "mysql")
 	a.first.add(waitForAnswer(t, s, s.Password, "SELECT 1", func() { s.Create(t) }))

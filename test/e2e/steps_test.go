@@ -35,7 +35,7 @@ func TestSteps(t *testing.T) {
 				s.Delete(t)
 			default:
 				took := waitForAnswer(t, s, s.Password, "SELECT 1", func() { s.Create(t) })
-				w.note(fmt.Sprintf("the first query is answered (%.2f s)", took.Seconds()))
+				w.entry(fmt.Sprintf("the first query is answered (%.2f s)", took.Seconds()))
 				time.Sleep(5 * time.Second)
 			}
 			if round > 0 {
@@ -97,7 +97,7 @@ func (w *watcher) begin() {
 	w.start, w.lines = time.Now(), nil
 }
 
-func (w *watcher) note(text string) {
+func (w *watcher) entry(text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lines = append(w.lines, fmt.Sprintf("%7.2f  %s", time.Since(w.start).Seconds(), text))
@@ -113,11 +113,11 @@ func (w *watcher) saw(kind watch.EventType, o *unstructured.Unstructured) {
 	w.mu.Unlock()
 	switch {
 	case kind == watch.Deleted:
-		w.note(key + " is gone")
+		w.entry(key + " is gone")
 	case !known || before != text:
-		w.note(key + ": " + text)
+		w.entry(key + ": " + text)
 	default:
-		w.note(key + " (something else)")
+		w.entry(key + " (something else)")
 	}
 }
 

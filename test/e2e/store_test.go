@@ -278,7 +278,7 @@ func (b *backupStore) isTakenOver(t *testing.T, s3 *s3Server) {
 		t.Fatal(err)
 	}
 	framework.MustKubectl(t, "annotate", "backupstore", b.GetName(), "--overwrite", "example.org/look=now")
-	b.becomes(t, "False", "PrefixHeld", "crossplane-mysql.io/take-over-prefix=")
+	b.becomes(t, "False", "PrefixInUse", "crossplane-mysql.io/take-over-prefix=")
 	b.takesOver(t)
 	b.becomes(t, "True", "Probed", "")
 }
@@ -317,7 +317,7 @@ func TestStore(t *testing.T) {
 	s.Client().RunScript(t, testdata(t, "rich.sql"))
 	before := portraitOf(t, s)
 	s.Delete(t)
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 	leavesNoTrace(t, s)
 	newPrompt(t).enter(t, "kubectl get backupstore", "LAST-BACKUP")
 	newPrompt(t).enter(t, "kubectl describe backupstores", "Reachable")
@@ -355,7 +355,7 @@ func TestStore(t *testing.T) {
 			&corev1.PersistentVolumeClaim{})
 	})
 	s.Delete(t)
-	s.Backups().AreProven(t, 2)
+	s.Backups().AreVerified(t, 2)
 	if newest := s.Backups().Newest(t); newest.GetName() == first.GetName() {
 		t.Error("there is no newer backup")
 	} else if pvc, _, _ := unstructured.NestedString(newest.Object, "spec", "archive", "pvcName"); pvc != s.BackupPVC() {

@@ -21,7 +21,7 @@ func story(t *testing.T, composition string) {
 	before := s.Begin(t)
 	for round := 1; round <= 2; round++ {
 		s.Delete(t)
-		s.Backups().AreProven(t, round)
+		s.Backups().AreVerified(t, round)
 		s.Create(t)
 		if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
 			t.Fatalf("round %d: want every row\n%s\ngot\n%s", round, before, got)

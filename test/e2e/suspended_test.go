@@ -34,7 +34,7 @@ func TestSuspended(t *testing.T) {
 	s.Set(t, map[string]any{"suspend": true})
 	hasNoPods(t, s)
 	s.Delete(t)
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 	s.Spec["suspend"], s.Spec["password"] = true, s.Password
 	s.Create(t)
 	s.Says(t, "Suspended: nothing is restored")

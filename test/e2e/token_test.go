@@ -154,7 +154,7 @@ func TestClosedNamespace(t *testing.T) {
 	before := s.Client().MustQuery(t, framework.Rows)
 	framework.MustKubectl(t, "delete", "rolebinding", "crossplane-mysql", "--namespace", s.Namespace)
 	s.Delete(t)
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 	leavesNothing(t, s)
 	letIn(s)
 	s.Create(t)
@@ -203,7 +203,7 @@ func TestPoliciesOfAnotherRelease(t *testing.T) {
 	s.Says(t, theirs)
 	reinstalled(t)
 	s.ClaimGone(t)
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 	s.Create(t)
 	s.Client().SeesRows(t, before)
 }
@@ -223,11 +223,11 @@ func changePolicy(t *testing.T, name string, change func(*admissionv1.Validating
 }
 
 // clusterBindings returns the ClusterRoleBindings in a kustomization.
-func clusterBindings(t *testing.T, folder string) []rbacv1.ClusterRoleBinding {
+func clusterBindings(t *testing.T, dir string) []rbacv1.ClusterRoleBinding {
 	t.Helper()
 	var out []rbacv1.ClusterRoleBinding
 	all, err := framework.Kubectl(t.Context(), "kustomize",
-		filepath.Join(framework.Repository(), filepath.FromSlash(folder)))
+		filepath.Join(framework.Repository(), filepath.FromSlash(dir)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +241,7 @@ func clusterBindings(t *testing.T, folder string) []rbacv1.ClusterRoleBinding {
 		}
 	}
 	if len(out) == 0 {
-		t.Fatalf("%s binds nothing", folder)
+		t.Fatalf("%s binds nothing", dir)
 	}
 	return out
 }

@@ -82,8 +82,8 @@ func crossplaneForsakes(t *testing.T, packagesToo bool) {
 		t.Errorf("want a command for the composite resource, and then one for the claim, got %q", ran)
 	}
 	s.Gone(t)
-	s.HasEvents(t, "DeletionHeld", "BackupProven", "NameFreed")
-	s.Backups().AreProven(t, 1)
+	s.HasEvents(t, "DeletionBlocked", "BackupVerified", "NameFreed")
+	s.Backups().AreVerified(t, 1)
 	framework.Eventually(t, "the XRD's end", func(ctx context.Context) error {
 		changed := xrd.DeepCopy()
 		if err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(xrd), changed); err != nil ||

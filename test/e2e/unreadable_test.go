@@ -23,7 +23,7 @@ const section = `{"spec":{"config":{"mysqld":{"max_connections":200}}}}`
 // composite resource from an older version can still contain one. In this case, the instance and other instances must
 // still be deleted with backups, and the doctor must report the instance.
 func TestUnreadableConfig(t *testing.T) {
-	framework.Repeats(t, "TestUnreadableKeepsData has its deletion, TestUnreadableConfigBlindsNobody its neighbors, and "+
+	framework.Repeats(t, "TestUnreadableKeepsData has its deletion, TestUnreadableConfigStaysLocal its neighbors, and "+
 		"TestAcceptedIsReadable what the API server refuses")
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -44,9 +44,9 @@ func TestUnreadableConfig(t *testing.T) {
 		return nil
 	})
 	neighbor.Delete(t)
-	neighbor.Backups().AreProven(t, 1)
+	neighbor.Backups().AreVerified(t, 1)
 	s.Delete(t)
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 }
 
 // breakConfig writes a section into the composite resource, as in an object that is older than the schema. Crossplane

@@ -56,7 +56,7 @@ func TestUpgrade(t *testing.T) {
 	later.install(t)
 	last.ranOn(t)
 	servers[1].Delete(t) // The earlier release created this instance, and the later one backs it up.
-	servers[1].Backups().AreProven(t, 2)
+	servers[1].Backups().AreVerified(t, 2)
 }
 
 // A release is a directory with the files of a release, whose images are in the cluster's registry.

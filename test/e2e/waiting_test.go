@@ -60,7 +60,7 @@ func TestSidecar(t *testing.T) {
 		JSONPatch{op: "add", path: "/spec/containers/-", value: Object.spec.containers{name: "sidecar", image: "`+framework.Toolbox+`", command: ["sleep", "3600"]}}
 	] : []`, hasMore)
 	s.Delete(t)
-	s.Backups().AreProven(t, 1)
+	s.Backups().AreVerified(t, 1)
 
 	s.Create(t)
 	s.Client().SeesRows(t, before)

@@ -109,7 +109,7 @@ func states() []state {
 			remove(o, "Deleting. Backing up the data, 40%", v1.DeletionBackingUp)
 		}, claim: status.TerminatingStatus, namespaced: status.TerminatingStatus, health: progressing, message: pendingDeletion},
 		{name: "its deletion waits for manual action", example: "running", change: func(o object) {
-			remove(o, "Deleting. The backup failed: no space", v1.DeletionHeld)
+			remove(o, "Deleting. The backup failed: no space", v1.DeletionBlocked)
 		}, claim: status.TerminatingStatus, namespaced: status.TerminatingStatus, health: progressing, message: pendingDeletion},
 	}
 }

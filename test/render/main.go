@@ -121,7 +121,7 @@ func (r *run) everything(ctx context.Context) error {
 // typed runs commands from the page and records the results.
 func (r *run) typed(ctx context.Context, all []typed) {
 	for _, c := range all {
-		r.note("$ "+c.command, c.check(ctx))
+		r.entry("$ "+c.command, c.check(ctx))
 	}
 }
 
@@ -139,14 +139,14 @@ func (r *run) examples(ctx context.Context) error {
 			if err == nil {
 				err = g.compare(name, cmd)
 			}
-			r.note(name+" with "+g.name, err)
+			r.entry(name+" with "+g.name, err)
 		}
 	}
 	return nil
 }
 
-// note prints a result and counts it.
-func (r *run) note(subject string, err error) {
+// entry prints a result and counts it.
+func (r *run) entry(subject string, err error) {
 	if err != nil {
 		fmt.Printf("FAIL %s: %v\n", subject, err)
 		r.failed++

@@ -32,7 +32,7 @@ type builder struct {
 // Build returns the path of a tool. It builds the tool if the cache does not contain it.
 func (b *builder) Build(ctx context.Context, name string) (string, error) {
 	t := tools[name]
-	dir := filepath.Join(b.root, modulesDir, t.folder(name))
+	dir := filepath.Join(b.root, modulesDir, t.moduleDir(name))
 	p, err := readPin(dir)
 	if err != nil {
 		return "", err
@@ -67,7 +67,7 @@ func (b *builder) download(ctx context.Context, names []string) {
 			continue // Its modules exist, unless its version has changed.
 		}
 		args := buildArgs(t, "")
-		_ = goCommand(ctx, filepath.Join(b.root, modulesDir, t.folder(name)), "list", "-deps", args[len(args)-1]).Run()
+		_ = goCommand(ctx, filepath.Join(b.root, modulesDir, t.moduleDir(name)), "list", "-deps", args[len(args)-1]).Run()
 	}
 }
 

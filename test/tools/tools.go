@@ -155,8 +155,8 @@ var tools = map[string]tool{ //nolint:gochecknoglobals // The table is never cha
 	},
 }
 
-// folder returns the directory below test/tools with the tool's module.
-func (t tool) folder(name string) string {
+// moduleDir returns the directory below test/tools with the tool's module.
+func (t tool) moduleDir(name string) string {
 	if t.in != "" {
 		return t.in
 	}

@@ -71,7 +71,7 @@ func TestVersion(t *testing.T) {
 
 func TestEveryToolIsPinned(t *testing.T) {
 	for name, tool := range tools {
-		p, err := readPin(tool.folder(name))
+		p, err := readPin(tool.moduleDir(name))
 		if err != nil {
 			t.Errorf("readPin(%q): %v", name, err)
 			continue

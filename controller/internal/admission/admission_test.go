@@ -113,7 +113,7 @@ func TestWhatIsMadeIsAllowed(t *testing.T) {
 		return changed(v, func(v *corev1.PersistentVolume) { v.Labels, v.Annotations = ours(), volume(t).Annotations })
 	}
 	moved := changed(volume(t), func(v *corev1.PersistentVolume) {
-		v.Spec.ClaimRef.Namespace, v.Spec.ClaimRef.Name = "crossplane-mysql-rescue", "backups-default-db-5452210fc2"
+		v.Spec.ClaimRef.Namespace, v.Spec.ClaimRef.Name = "crossplane-mysql-recovery", "backups-default-db-5452210fc2"
 	})
 	ways, err := filepath.Glob("../*/testdata/*-access*.yaml")
 	if err != nil || len(ways) < 4 {
@@ -128,8 +128,8 @@ func TestWhatIsMadeIsAllowed(t *testing.T) {
 		map[string]string{v1.LabelManagedBy: v1.ManagedBy}))
 	for name, w := range map[string]Write{
 		"volume kept": {Old: bound("default", "db-pvc"), New: keep(bound("default", "db-pvc"))},
-		"rescue's volume kept": {Old: bound("crossplane-mysql-rescue", "backups-x"),
-			New: keep(bound("crossplane-mysql-rescue", "backups-x"))},
+		"rescue's volume kept": {Old: bound("crossplane-mysql-recovery", "backups-x"),
+			New: keep(bound("crossplane-mysql-recovery", "backups-x"))},
 		"volume to the rescue":   {Old: volume(t), New: moved},
 		"volume back from there": {Old: moved, New: volume(t)},
 		"volume":                 {New: v},

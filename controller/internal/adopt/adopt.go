@@ -84,7 +84,7 @@ func (a *Adoption) Run(ctx context.Context) ([]Finding, error) {
 	if err := a.print(findings); err != nil {
 		return nil, err
 	}
-	adopted := backups(findings, instance.NotesOf([]corev1.PersistentVolume{*p.pv}, a.Of), p.pvc)
+	adopted := backups(findings, instance.EntriesOf([]corev1.PersistentVolume{*p.pv}, a.Of), p.pvc)
 	if a.DryRun || len(adopted) == 0 {
 		return findings, nil
 	}
@@ -278,7 +278,7 @@ func (a *Adoption) lookAt(ctx context.Context, j *batchv1.Job) (ended *corev1.Po
 			"refuse it: kubectl describe job --namespace %s %s", j.Namespace, j.Name, j.Namespace, j.Name), nil
 	}
 	pod := &l.Items[n]
-	job.NotePodFailure(&pod.Status)
+	job.RecordPodFailure(&pod.Status)
 	for i := range pod.Status.ContainerStatuses {
 		r := instance.ReportOf(pod, &pod.Status.ContainerStatuses[i])
 		switch {
@@ -319,7 +319,7 @@ func (a *Adoption) print(findings []Finding) error {
 		if !f.FinishedAt.IsZero() {
 			taken = f.FinishedAt.UTC().Format(time.DateTime)
 		}
-		cells := []string{v1.PrintableText(f.Folder, v1.MaxForeignText), taken,
+		cells := []string{v1.PrintableText(f.Dir, v1.MaxForeignText), taken,
 			v1.PrintableText(f.Spec.Version, v1.MaxForeignText), size, a.whatBecomes(f)}
 		fmt.Fprintln(w, strings.Join(cells, "\t")) //nolint:errcheck // Flush reports it.
 	}

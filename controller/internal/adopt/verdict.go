@@ -54,15 +54,15 @@ func judge(found []agent.Found, instance v1.Instance, records []v1.BackupRecord,
 	for _, f := range found {
 		verdict, reason := Adopt, whyRefused(&f, instance)
 		r := recordOf(&f, records)
-		owner, lives := living[f.Spec.Instance.XR]
+		owner, instances := living[f.Spec.Instance.XR]
 		switch {
 		case reason != "":
-		case r != nil && r.IsProven():
+		case r != nil && r.IsVerified():
 			verdict = Known
 			if a := r.Spec.Archive; a == nil || a.SHA256 != f.Spec.Archive.SHA256 {
 				reason = "its BackupRecord has a different checksum"
 			}
-		case lives:
+		case instances:
 			reason = owner + " still exists. Its data is backed up when it is deleted. Run the command again after " +
 				"that"
 		}
@@ -76,17 +76,17 @@ func judge(found []agent.Found, instance v1.Instance, records []v1.BackupRecord,
 
 func whyRefused(f *agent.Found, instance v1.Instance) string {
 	i := f.Spec.Instance
-	life := i.Life()
+	instanceID := i.Instance()
 	switch {
 	case f.Problem != "":
 		return f.Problem
 	case i.Kind != instance.Kind || i.Namespace != instance.Namespace || i.Name != instance.Name:
 		return fmt.Sprintf("its manifest belongs to %.64q %.64q in namespace %.64q", i.Kind, i.Name, i.Namespace)
-	case i.XR == "" || i.NamespaceUID == "" || f.Record != life.RecordName() &&
-		f.Record != life.RecordNameInLife(f.Spec.Number):
+	case i.XR == "" || i.NamespaceUID == "" || f.Record != instanceID.RecordName() &&
+		f.Record != instanceID.NumberedRecordName(f.Spec.Number):
 		return fmt.Sprintf("its manifest names the BackupRecord %.64q, which is not a valid backup name for this instance",
 			f.Record)
-	case f.Folder != f.Record || f.Spec.Archive == nil || f.Spec.Archive.Path != f.Record+"/"+catalog.ArchiveName:
+	case f.Dir != f.Record || f.Spec.Archive == nil || f.Spec.Archive.Path != f.Record+"/"+catalog.ArchiveName:
 		return "it is not in the directory where the controller stores a backup with that name"
 	case len(f.Spec.Image) > maxImage || !utf8.ValidString(f.Spec.Image) ||
 		v1.PrintableText(f.Spec.Image, maxImage) != f.Spec.Image:
@@ -120,11 +120,11 @@ func firstNumber(findings []Finding, found *agent.Found) int64 {
 
 // backups returns the BackupRecords of the backups to import. An existing catalog entry on the volume has priority
 // over the manifest, because it contains more fields.
-func backups(findings []Finding, notes []instance.Note, pvc *corev1.PersistentVolumeClaim) []v1.BackupRecord {
-	noted := map[string]v1.BackupNote{}
-	for _, n := range notes {
+func backups(findings []Finding, entries []instance.Entry, pvc *corev1.PersistentVolumeClaim) []v1.BackupRecord {
+	noted := map[string]v1.BackupEntry{}
+	for _, n := range entries {
 		if !n.Unreadable {
-			noted[n.Name] = n.BackupNote
+			noted[n.Name] = n.BackupEntry
 		}
 	}
 	var out []v1.BackupRecord
@@ -136,7 +136,7 @@ func backups(findings []Finding, notes []instance.Note, pvc *corev1.PersistentVo
 		b := v1.BackupRecord{Spec: *f.Spec.DeepCopy()}
 		b.Name, b.Spec.AnnouncedAt = f.Record, &metav1.Time{Time: f.FinishedAt}
 		b.Spec.Archive.PVCName = pvc.Name
-		if b.Spec.Origin = v1.OriginDeletion; b.Name != f.Spec.Instance.Life().RecordName() {
+		if b.Spec.Origin = v1.OriginDeletion; b.Name != f.Spec.Instance.Instance().RecordName() {
 			b.Spec.Origin = v1.OriginImageChange
 		}
 		if first := firstNumber(findings, &f.Found); first < b.Spec.Number {

@@ -15,11 +15,11 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// life is the instance that the backups in the tests belong to.
-var life = v1.Instance{Kind: v1.KindMySQL, Namespace: "shop", Name: "db", XR: "uid-1"} //nolint:gochecknoglobals // A constant.
+// instanceID is the instance that the backups in the tests belong to.
+var instanceID = v1.Instance{Kind: v1.KindMySQL, Namespace: "shop", Name: "db", XR: "uid-1"} //nolint:gochecknoglobals // A constant.
 
 func of() v1.Instance {
-	i := life
+	i := instanceID
 	i.XR = ""
 	return i
 }
@@ -27,12 +27,12 @@ func of() v1.Instance {
 // foundBackup returns the final backup of life, as the Job that reads the volume reports it.
 func foundBackup(changes ...func(*agent.Found)) agent.Found {
 	f := agent.Found{
-		Folder: life.RecordName(), Record: life.RecordName(), FinishedAt: time.Unix(1000, 0),
+		Dir: instanceID.RecordName(), Record: instanceID.RecordName(), FinishedAt: time.Unix(1000, 0),
 		Spec: v1.BackupRecordSpec{
-			Instance: v1.BackedUpInstance{Kind: life.Kind, Namespace: life.Namespace, NamespaceUID: "ns-1", Name: life.Name,
-				XR: life.XR},
+			Instance: v1.BackedUpInstance{Kind: instanceID.Kind, Namespace: instanceID.Namespace, NamespaceUID: "ns-1", Name: instanceID.Name,
+				XR: instanceID.XR},
 			Image: "mysql:8.4", Version: "8.4.6", Number: 2,
-			Archive: &v1.Archive{Path: life.RecordName() + "/data.tar.zst", SHA256: strings.Repeat("a", 64), Size: "10"},
+			Archive: &v1.Archive{Path: instanceID.RecordName() + "/data.tar.zst", SHA256: strings.Repeat("a", 64), Size: "10"},
 		},
 	}
 	for _, c := range changes {
@@ -41,12 +41,12 @@ func foundBackup(changes ...func(*agent.Found)) agent.Found {
 	return f
 }
 
-// foundInLife returns a backup that was taken while the server was running, as the Job that reads the volume reports
+// foundInInstance returns a backup that was taken while the server was running, as the Job that reads the volume reports
 // it.
-func foundInLife(number int64, changes ...func(*agent.Found)) agent.Found {
-	name := life.RecordNameInLife(number)
+func foundInInstance(number int64, changes ...func(*agent.Found)) agent.Found {
+	name := instanceID.NumberedRecordName(number)
 	return foundBackup(append([]func(*agent.Found){func(f *agent.Found) {
-		f.Folder, f.Record, f.Spec.Number, f.Spec.Archive.Path = name, name, number, name+"/data.tar.zst"
+		f.Dir, f.Record, f.Spec.Number, f.Spec.Archive.Path = name, name, number, name+"/data.tar.zst"
 	}}, changes...)...)
 }
 
@@ -58,10 +58,10 @@ func knownRecord(sum string, phase v1.BackupPhase) v1.BackupRecord {
 	return r
 }
 
-func knownInLife(number int64) v1.BackupRecord {
-	f := foundInLife(number)
+func knownInInstance(number int64) v1.BackupRecord {
+	f := foundInInstance(number)
 	return v1.BackupRecord{ObjectMeta: metav1.ObjectMeta{Name: f.Record}, Spec: f.Spec,
-		Status: v1.BackupRecordStatus{Phase: v1.BackupProven}}
+		Status: v1.BackupRecordStatus{Phase: v1.BackupVerified}}
 }
 
 func TestJudge(t *testing.T) {
@@ -77,24 +77,24 @@ func TestJudge(t *testing.T) {
 		"Living": {reason: "It has written since: an etcd of yesterday has brought it back.", found: foundBackup(),
 			living: map[types.UID]string{"uid-1": "XMySQL db-x"}, want: Refused,
 			explanation: "XMySQL db-x still exists. Its data is backed up when it is deleted"},
-		"In life": {reason: "It was taken before another image started.", found: foundInLife(2), want: Adopt},
+		"In life": {reason: "It was taken before another image started.", found: foundInInstance(2), want: Adopt},
 		"Renumbered": {reason: "Its name says which number it has.",
-			found: foundInLife(2, func(f *agent.Found) { f.Spec.Number = 9 }), want: Refused,
+			found: foundInInstance(2, func(f *agent.Found) { f.Spec.Number = 9 }), want: Refused,
 			explanation: "which is not a valid backup name for this instance"},
 		"Other life": {reason: "The next one lives, as it should.", found: foundBackup(),
 			living: map[types.UID]string{"uid-2": "XMySQL db-y"}, want: Adopt},
 		"Known": {reason: "It has its record.", found: foundBackup(),
-			records: []v1.BackupRecord{knownRecord("a", v1.BackupProven)}, want: Known},
-		"Its own": {reason: "It goes on, and has backed up meanwhile.", found: foundInLife(2),
-			records: []v1.BackupRecord{knownInLife(2)}, living: map[types.UID]string{"uid-1": "XMySQL db-x"}, want: Known},
+			records: []v1.BackupRecord{knownRecord("a", v1.BackupVerified)}, want: Known},
+		"Its own": {reason: "It goes on, and has backed up meanwhile.", found: foundInInstance(2),
+			records: []v1.BackupRecord{knownInInstance(2)}, living: map[types.UID]string{"uid-1": "XMySQL db-x"}, want: Known},
 		"Statusless": {reason: "Its record came back without its status.", found: foundBackup(),
 			records: []v1.BackupRecord{knownRecord("a", "")}, want: Adopt},
 		"Replaced": {reason: "What the record proves is another file.", found: foundBackup(),
-			records: []v1.BackupRecord{knownRecord("b", v1.BackupProven)}, want: Refused, explanation: "a different checksum"},
+			records: []v1.BackupRecord{knownRecord("b", v1.BackupVerified)}, want: Refused, explanation: "a different checksum"},
 		"Damaged": {reason: "It cannot be restored.", found: foundBackup(func(f *agent.Found) { f.Problem = "damaged" }),
 			want: Refused, explanation: "damaged"},
 		"Empty": {reason: "A folder without a manifest.",
-			found: agent.Found{Folder: "x", Problem: "there is no manifest in it"}, want: Refused, explanation: "no manifest"},
+			found: agent.Found{Dir: "x", Problem: "there is no manifest in it"}, want: Refused, explanation: "no manifest"},
 		"Other": {reason: "It is of another claim.",
 			found: foundBackup(func(f *agent.Found) { f.Spec.Instance.Name = "other" }), want: Refused,
 			explanation: `belongs to "MySQL" "other" in namespace "shop"`},
@@ -110,7 +110,7 @@ func TestJudge(t *testing.T) {
 		"Nameless": {reason: "It must have one.", found: foundBackup(func(f *agent.Found) { f.Spec.Instance.XR = "" }),
 			want: Refused, explanation: "its manifest names the BackupRecord"},
 		"Copied": {reason: "Two folders cannot have one record.",
-			found: foundBackup(func(f *agent.Found) { f.Folder = "copy" }), want: Refused,
+			found: foundBackup(func(f *agent.Found) { f.Dir = "copy" }), want: Refused,
 			explanation: "not in the directory where the controller stores"},
 		"Path": {reason: "Nothing is restored from elsewhere.",
 			found: foundBackup(func(f *agent.Found) { f.Spec.Archive.Path = "../x/data.tar.zst" }), want: Refused,
@@ -135,29 +135,29 @@ func TestJudge(t *testing.T) {
 // fields.
 func TestBackups(t *testing.T) {
 	pvc := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "backup-db-pvc"}}
-	findings := judge([]agent.Found{foundBackup(), foundBackup(func(f *agent.Found) { f.Folder = "copy" })}, of(), nil,
+	findings := judge([]agent.Found{foundBackup(), foundBackup(func(f *agent.Found) { f.Dir = "copy" })}, of(), nil,
 		nil)
 	alone := backups(findings, nil, pvc)
-	if len(alone) != 1 || alone[0].Name != life.RecordName() || alone[0].Spec.Archive.PVCName != pvc.Name ||
+	if len(alone) != 1 || alone[0].Name != instanceID.RecordName() || alone[0].Spec.Archive.PVCName != pvc.Name ||
 		alone[0].Announced().Unix() != 1000 || alone[0].Spec.Number != 2 {
 		t.Errorf("want the one that is whole, as its manifest has it, got %+v", alone)
 	}
-	both := backups(judge([]agent.Found{foundBackup(), foundInLife(1)}, of(), nil, nil), nil, pvc)
+	both := backups(judge([]agent.Found{foundBackup(), foundInInstance(1)}, of(), nil, nil), nil, pvc)
 	if last, first := both[0].Spec, both[1].Spec; last.Origin != v1.OriginDeletion || last.Since != 1 ||
 		first.Origin != v1.OriginImageChange || first.Since != 0 {
 		t.Errorf("want the one of the deletion to say that there was one before, got %+v and %+v", last, first)
 	}
-	note := instance.Note{Name: life.RecordName(),
-		BackupNote: v1.BackupNote{Record: "record-1", AnnouncedAt: metav1.Unix(500, 0), Spec: alone[0].Spec}}
-	note.Spec.Choice = "Never"
-	noted := backups(findings, []instance.Note{note}, pvc)
+	entry := instance.Entry{Name: instanceID.RecordName(),
+		BackupEntry: v1.BackupEntry{Record: "record-1", AnnouncedAt: metav1.Unix(500, 0), Spec: alone[0].Spec}}
+	entry.Spec.Choice = "Never"
+	noted := backups(findings, []instance.Entry{entry}, pvc)
 	if diff := cmp.Diff([]string{"record-1", "Never"}, []string{string(noted[0].UID), noted[0].Spec.Choice}); diff != "" ||
 		noted[0].Announced().Unix() != 500 {
 		t.Errorf("want what the note says: %s, %v", diff, noted[0].Announced())
 	}
-	note.Spec.Archive = note.Spec.Archive.DeepCopy()
-	note.Spec.Archive.SHA256 = strings.Repeat("b", 64)
-	if other := backups(findings, []instance.Note{note}, pvc); other[0].UID != "" {
+	entry.Spec.Archive = entry.Spec.Archive.DeepCopy()
+	entry.Spec.Archive.SHA256 = strings.Repeat("b", 64)
+	if other := backups(findings, []instance.Entry{entry}, pvc); other[0].UID != "" {
 		t.Errorf("a note of another archive was believed: %+v", other)
 	}
 }

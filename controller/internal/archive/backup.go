@@ -56,7 +56,7 @@ const (
 	stepBegun    = "begun"
 	stepWritten  = "written"
 	stepSynced   = "synced"
-	stepProven   = "proven"
+	stepVerified = "proven"
 	stepManifest = "manifest"
 )
 
@@ -92,7 +92,7 @@ func (b *Backup) runBackup(ctx context.Context, r *agent.Report) error {
 	case err != nil:
 		return err
 	case state.Empty && finished != nil:
-		return b.proveAgain(ctx, r, finished)
+		return b.verifyAgain(ctx, r, finished)
 	case state.Empty:
 		err := v.CheckNothing()
 		r.Empty = err == nil
@@ -148,8 +148,8 @@ func (b *Backup) checkPlaceIsFree() error {
 		"directory", other.name)
 }
 
-func (b *Backup) proveAgain(ctx context.Context, r *agent.Report, m *archiveManifest) error {
-	if err := proveArchive(ctx, b.Archive, m.writtenArchive(), b.Output); err != nil {
+func (b *Backup) verifyAgain(ctx context.Context, r *agent.Report, m *archiveManifest) error {
+	if err := verifyArchive(ctx, b.Archive, m.writtenArchive(), b.Output); err != nil {
 		return err
 	}
 	r.Already = true
@@ -165,7 +165,7 @@ func (m *archiveManifest) writtenArchive() written {
 // would hold, so that no server can start.
 func (b *Backup) writeArchive(ctx context.Context, r *agent.Report, v *datavolume.Volume,
 	finished *archiveManifest) error {
-	dir, release, err := v.LockFolder(b.Directory)
+	dir, release, err := v.LockDir(b.Directory)
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (b *Backup) writeArchive(ctx context.Context, r *agent.Report, v *datavolum
 	// If an earlier run has finished the archive and the data is unchanged, the archive is only verified again. A
 	// damaged archive is replaced, because the data still exists.
 	if finished != nil && finished.Tree == outline.Tree {
-		err := b.proveAgain(ctx, r, finished)
+		err := b.verifyAgain(ctx, r, finished)
 		if err == nil || agent.CodeOf(err) != agent.ExitDamaged && agent.CodeOf(err) != agent.ExitMissing {
 			return err
 		}
@@ -199,9 +199,9 @@ func (b *Backup) writeArchive(ctx context.Context, r *agent.Report, v *datavolum
 		return err
 	}
 	if b.Remote != nil {
-		err = b.sendAndProve(ctx, r, t, outline, m)
+		err = b.sendAndVerify(ctx, r, t, outline, m)
 	} else {
-		err = b.writeAndProve(ctx, t, outline, m)
+		err = b.writeAndVerify(ctx, t, outline, m)
 	}
 	if err != nil {
 		return err

@@ -37,7 +37,7 @@ func TestThereAndBack(t *testing.T) {
 	if diff := cmp.Diff([]string{"data.tar.zst", "manifest.json"}, names(t, filepath.Dir(p.archive()))); diff != "" {
 		t.Errorf("beside the archive: -want, +got:\n%s", diff)
 	}
-	if last, ok := lastProgress(out.String()); !ok || last.Phase != agent.PhaseProve || last.Percent != 100 {
+	if last, ok := lastProgress(out.String()); !ok || last.Phase != agent.PhaseVerify || last.Percent != 100 {
 		t.Errorf("the last progress line is %+v", last)
 	}
 
@@ -177,8 +177,8 @@ func TestRerun(t *testing.T) {
 func TestHalves(t *testing.T) {
 	p := newPlace(t)
 	mine := filepath.Base(p.archive()) + datavolume.PartialSuffix
-	pathOf := func(folder, name string) string {
-		return filepath.Join(filepath.Dir(filepath.Dir(p.archive())), folder, name)
+	pathOf := func(dir, name string) string {
+		return filepath.Join(filepath.Dir(filepath.Dir(p.archive())), dir, name)
 	}
 	killed, busy, other := pathOf("killed", mine), pathOf("busy", mine), pathOf("other", "theirs")
 	for _, path := range []string{killed, busy, other} {
@@ -333,8 +333,8 @@ func TestNeverServed(t *testing.T) {
 	if r, err := b.Run(t.Context()); err != nil || r.Empty || r.SHA256 == "" {
 		t.Fatalf("want an archive of the database, got %+v, %v", r, err)
 	}
-	for _, folder := range []string{"shop", "void"} {
-		must(t, os.RemoveAll(filepath.Join(p.data, v1.DataDirectory, folder)))
+	for _, dir := range []string{"shop", "void"} {
+		must(t, os.RemoveAll(filepath.Join(p.data, v1.DataDirectory, dir)))
 	}
 	if r, err := b.Run(t.Context()); err != nil || r.Empty {
 		t.Errorf("want what there is to replace the backup that there was, got %+v, %v", r, err)

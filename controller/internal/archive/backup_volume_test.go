@@ -116,13 +116,13 @@ func TestNotAFileBackup(t *testing.T) {
 	}
 }
 
-// TestFolderLink checks that a directory is refused if it is a link to a valid archive outside of the backup
+// TestDirectoryLink checks that a directory is refused if it is a link to a valid archive outside of the backup
 // volume.
-func TestFolderLink(t *testing.T) {
+func TestDirectoryLink(t *testing.T) {
 	r := backedUp(t)
-	folder, moved := filepath.Dir(r.Archive), filepath.Join(t.TempDir(), "moved")
-	must(t, os.Rename(folder, moved))
-	must(t, os.Symlink(moved, folder))
+	dir, moved := filepath.Dir(r.Archive), filepath.Join(t.TempDir(), "moved")
+	must(t, os.Rename(dir, moved))
+	must(t, os.Symlink(moved, dir))
 	if _, err := r.Run(t.Context()); agent.CodeOf(err) != agent.ExitDamaged ||
 		!strings.Contains(err.Error(), "symbolic link") {
 		t.Errorf("Restore: %v", err)
@@ -197,7 +197,7 @@ func TestHostileManifest(t *testing.T) {
 // restore is refused before anything is written. Otherwise it stops at the size in the manifest.
 func TestBomb(t *testing.T) {
 	const inside = 64 << 20
-	bomb := crafted{headers: []tar.Header{folder("./"), file("./f")}, content: strings.Repeat("\x00", inside)}
+	bomb := crafted{headers: []tar.Header{dir("./"), file("./f")}, content: strings.Repeat("\x00", inside)}
 	cases := map[string]struct {
 		manifest func(*archiveManifest)
 		code     int

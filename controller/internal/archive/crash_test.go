@@ -17,7 +17,7 @@ const killed = -1
 // TestBackupCrash kills the backup after each step. An archive with its final name must be complete at any time,
 // and the next run must succeed.
 func TestBackupCrash(t *testing.T) {
-	for _, step := range []string{stepLocked, stepBegun, stepWritten, stepSynced, stepProven, stepManifest,
+	for _, step := range []string{stepLocked, stepBegun, stepWritten, stepSynced, stepVerified, stepManifest,
 		datavolume.StepRenamed} {
 		for _, repeated := range []bool{false, true} {
 			t.Run(map[bool]string{false: "First", true: "Replacing"}[repeated]+"/"+step, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 
 // TestFrames checks that zstd frames of kinds that no backup contains are refused.
 func TestFrames(t *testing.T) {
-	raw := crafted{headers: []tar.Header{folder("./")}}.tar(t)
+	raw := crafted{headers: []tar.Header{dir("./")}}.tar(t)
 	encode := func(content []byte, options ...zstd.EOption) []byte {
 		w, err := zstd.NewWriter(nil, options...)
 		must(t, err)

@@ -50,7 +50,7 @@ func FuzzFrames(f *testing.F) {
 
 // FuzzArchive passes any input to the reader of tar files.
 func FuzzArchive(f *testing.F) {
-	f.Add(crafted{headers: []tar.Header{folder("./"), folder("./shop/"), file("./shop/orders.ibd"), link("shop")},
+	f.Add(crafted{headers: []tar.Header{dir("./"), dir("./shop/"), file("./shop/orders.ibd"), link("shop")},
 		content: "rows"}.tar(f))
 	f.Add(sparse(nil))
 	f.Fuzz(func(t *testing.T, raw []byte) { unpackAny(t, packed(t, raw)) })
@@ -67,7 +67,7 @@ func FuzzUnpack(f *testing.F) {
 	manifest, err := os.ReadFile(filepath.Join(filepath.Dir(p.archive()), ManifestName))
 	must(f, err)
 	f.Add(manifest, unzipped(f, p.archive()))
-	f.Add(manifest, crafted{headers: []tar.Header{folder("./"), link("../.."), file("./l/evil")}, content: "rows"}.tar(f))
+	f.Add(manifest, crafted{headers: []tar.Header{dir("./"), link("../.."), file("./l/evil")}, content: "rows"}.tar(f))
 	f.Fuzz(func(t *testing.T, manifest, raw []byte) {
 		c := crafted{manifest: func(m *archiveManifest) {
 			archive, size, sum := m.Archive, m.Size, m.SHA256

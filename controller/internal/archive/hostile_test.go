@@ -30,7 +30,7 @@ type crafted struct {
 	raw      func([]byte) []byte
 }
 
-func folder(name string) tar.Header {
+func dir(name string) tar.Header {
 	return tar.Header{Typeflag: tar.TypeDir, Name: name, Mode: 0o700, ModTime: time.Unix(1, 0)}
 }
 
@@ -112,10 +112,10 @@ func (c crafted) place(tb testing.TB, packed []byte) (*Restore, string) {
 }
 
 func TestHostile(t *testing.T) {
-	top := folder("./")
+	top := dir("./")
 	cases := map[string]crafted{
 		"Up":           {headers: []tar.Header{top, file("../evil")}},
-		"UpInside":     {headers: []tar.Header{top, folder("./a/"), file("./a/../../evil")}},
+		"UpInside":     {headers: []tar.Header{top, dir("./a/"), file("./a/../../evil")}},
 		"UpAndBack":    {headers: []tar.Header{top, file("./a/../evil")}},
 		"Absolute":     {headers: []tar.Header{top, file("/tmp/evil")}},
 		"LinkAbsolute": {headers: []tar.Header{top, link("/etc")}},
@@ -136,7 +136,7 @@ func TestHostile(t *testing.T) {
 			{Typeflag: tar.TypeXGlobalHeader, PAXRecords: map[string]string{"path": "evil"}}}},
 		"SetUID": {headers: []tar.Header{top, with(file("./f"), func(h *tar.Header) { h.Mode = 0o4755 })}},
 		"SetGID": {headers: []tar.Header{top, with(file("./f"), func(h *tar.Header) { h.Mode = 0o2755 })}},
-		"Sticky": {headers: []tar.Header{top, with(folder("./f/"), func(h *tar.Header) { h.Mode = 0o1777 })}},
+		"Sticky": {headers: []tar.Header{top, with(dir("./f/"), func(h *tar.Header) { h.Mode = 0o1777 })}},
 		"Capability": {headers: []tar.Header{top,
 			with(file("./f"), func(h *tar.Header) {
 				h.PAXRecords = map[string]string{"SCHILY.xattr.security.capability": "x"}
@@ -148,7 +148,7 @@ func TestHostile(t *testing.T) {
 		"Time": {headers: []tar.Header{top,
 			with(file("./f"), func(h *tar.Header) { h.ModTime = time.Date(20000, 1, 1, 0, 0, 0, 0, time.UTC) })}},
 		"Twice":       {headers: []tar.Header{top, file("./f"), file("./f")}},
-		"FolderTwice": {headers: []tar.Header{top, folder("./f/"), folder("./f/")}},
+		"FolderTwice": {headers: []tar.Header{top, dir("./f/"), dir("./f/")}},
 		"TopTwice":    {headers: []tar.Header{top, top}},
 		"NoFolder":    {headers: []tar.Header{top, file("./a/b")}},
 		"NoTop":       {headers: []tar.Header{file("./f")}},
@@ -158,7 +158,7 @@ func TestHostile(t *testing.T) {
 		"HugeAttribute": {headers: []tar.Header{top, with(file("./f"), func(h *tar.Header) {
 			h.PAXRecords = map[string]string{"SCHILY.xattr.user.x": strings.Repeat("x", maxAttrBytes+1)}
 		})}},
-		"SetUIDFolder": {headers: []tar.Header{top, with(folder("./f/"), func(h *tar.Header) { h.Mode = 0o4755 })}},
+		"SetUIDFolder": {headers: []tar.Header{top, with(dir("./f/"), func(h *tar.Header) { h.Mode = 0o4755 })}},
 		"Deep":         {headers: []tar.Header{top, file("./" + strings.Repeat("n/", 40) + "f")}},
 		"LongLink":     {headers: []tar.Header{top, link(strings.Repeat("n", 2000))}},
 		"Empty":        {},
@@ -218,23 +218,23 @@ func TestHostile(t *testing.T) {
 // TestHostileReasons checks the error for each hostile archive. Both the restore and the verification of a backup
 // must refuse it before they process later entries.
 func TestHostileReasons(t *testing.T) {
-	top := folder("./")
+	top := dir("./")
 	cases := map[string]struct {
 		headers []tar.Header
 		want    string
 	}{
 		"LinkThroughDot": {headers: []tar.Header{top, link("."),
 			with(link("l/l/../.."), func(h *tar.Header) { h.Name = "./m" })}, want: `"./m" is a symbolic link to`},
-		"FileThroughLink": {headers: []tar.Header{top, folder("./a/"), link("a"), file("./l/evil")},
+		"FileThroughLink": {headers: []tar.Header{top, dir("./a/"), link("a"), file("./l/evil")},
 			want: `"l/evil" before its directory`},
-		"LinkThroughLink": {headers: []tar.Header{top, folder("./a/"), folder("./a/b/"),
+		"LinkThroughLink": {headers: []tar.Header{top, dir("./a/"), dir("./a/b/"),
 			with(link("../.."), func(h *tar.Header) { h.Name = "./a/b/l" }),
 			with(link("../../.."), func(h *tar.Header) {
 				h.Name = "./a/b/l/m"
 			})}, want: `"a/b/l/m" before its directory`},
 		"FileInFile": {headers: []tar.Header{top, file("./f"), file("./f/evil")},
 			want: `"f/evil" before its directory`},
-		"FolderCameBefore": {headers: []tar.Header{top, folder("./a/"), folder("./b/"), file("./a/late")},
+		"FolderCameBefore": {headers: []tar.Header{top, dir("./a/"), dir("./b/"), file("./a/late")},
 			want: `"a/late" before its directory`},
 		"HugeName": {headers: []tar.Header{top, file("./" + strings.Repeat("n", 900<<10))},
 			want: "is not a path in the data directory"},
@@ -249,7 +249,7 @@ func TestHostileReasons(t *testing.T) {
 			}
 			m, err := readManifest(r.Archive)
 			must(t, err)
-			if err := proveArchive(t.Context(), r.Archive, m.writtenArchive(),
+			if err := verifyArchive(t.Context(), r.Archive, m.writtenArchive(),
 				io.Discard); agent.CodeOf(err) != agent.ExitDamaged || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("Backup must say %q: %v", tc.want, err)
 			}
@@ -325,7 +325,7 @@ func sparse([]byte) []byte {
 }
 
 func TestNewerFormat(t *testing.T) {
-	r, _ := crafted{headers: []tar.Header{folder("./")}, manifest: func(m *archiveManifest) {
+	r, _ := crafted{headers: []tar.Header{dir("./")}, manifest: func(m *archiveManifest) {
 		m.Format = formatVersion + 1
 	}}.restore(t)
 	if _, err := r.Run(t.Context()); agent.CodeOf(err) != agent.ExitVersion {
@@ -335,7 +335,7 @@ func TestNewerFormat(t *testing.T) {
 
 // TestBackupPVLinks checks that a restore refuses an archive or a manifest that is a symbolic link.
 func TestBackupPVLinks(t *testing.T) {
-	r, around := crafted{headers: []tar.Header{folder("./")}}.restore(t)
+	r, around := crafted{headers: []tar.Header{dir("./")}}.restore(t)
 	manifest := filepath.Join(filepath.Dir(r.Archive), ManifestName)
 	for _, path := range []string{r.Archive, manifest} {
 		t.Run(filepath.Base(path), func(t *testing.T) {
@@ -383,17 +383,17 @@ func TestDamage(t *testing.T) {
 	must(t, err)
 }
 
-// TestTooManyFolders checks that a backup's verification refuses an archive with too many directories to be restored.
+// TestTooManyDirectories checks that a backup's verification refuses an archive with too many directories to be restored.
 // Verification and restore must have the same limit.
-func TestTooManyFolders(t *testing.T) {
-	folder := &entry{name: "shop", mode: os.ModeDir | 0o700}
-	d := &drain{folders: maxFolders - 1}
-	if _, err := d.beginEntry(folder); err != nil {
+func TestTooManyDirectories(t *testing.T) {
+	dir := &entry{name: "shop", mode: os.ModeDir | 0o700}
+	d := &drain{dirs: maxDirs - 1}
+	if _, err := d.beginEntry(dir); err != nil {
 		t.Errorf("the last one that can be unpacked: %v", err)
 	}
-	_, proof := d.beginEntry(folder)
-	u := &unpacker{folders: make([]*entry, maxFolders)}
-	_, restored := u.beginEntry(folder)
+	_, proof := d.beginEntry(dir)
+	u := &unpacker{dirs: make([]*entry, maxDirs)}
+	_, restored := u.beginEntry(dir)
 	if proof == nil || restored == nil || proof.Error() != restored.Error() {
 		t.Errorf("the proof says %v, and the restore %v", proof, restored)
 	}

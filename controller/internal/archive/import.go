@@ -63,7 +63,7 @@ func (i *Import) runImport(ctx context.Context, r *agent.Report) error {
 		return err
 	case done:
 		r.Already = true
-		return i.removeImportFolder(v) // The run that renamed it may have been interrupted.
+		return i.removeImportDir(v) // The run that renamed it may have been interrupted.
 	case i.From == "":
 		err = i.takeMade(r, v, target)
 	default:
@@ -76,17 +76,17 @@ func (i *Import) runImport(ctx context.Context, r *agent.Report) error {
 		i.hook.after); err != nil {
 		return err
 	}
-	return i.removeImportFolder(v)
+	return i.removeImportDir(v)
 }
 
-// removeImportFolder removes the temporary directory of the import.
-func (i *Import) removeImportFolder(v *datavolume.Volume) error {
-	return v.RemoveAll(agent.ImportFolder)
+// removeImportDir removes the temporary directory of the import.
+func (i *Import) removeImportDir(v *datavolume.Volume) error {
+	return v.RemoveAll(agent.ImportDir)
 }
 
 // takeMade accepts data that an earlier container has prepared, if its server has stopped cleanly.
 func (i *Import) takeMade(r *agent.Report, v *datavolume.Volume, target version.Version) error {
-	if _, err := v.Lstat(path.Join(agent.ImportFolder, datavolume.CompleteName)); errors.Is(err, fs.ErrNotExist) {
+	if _, err := v.Lstat(path.Join(agent.ImportDir, datavolume.CompleteName)); errors.Is(err, fs.ErrNotExist) {
 		return errors.New("the previous container left no data. It runs again in the next pod")
 	}
 	stopped, err := v.StoppedIn(datavolume.ImportedHalf)
@@ -145,7 +145,7 @@ func (i *Import) copyData(ctx context.Context, r *agent.Report, v *datavolume.Vo
 		return err
 	}
 	if err := i.copyInto(ctx, v, t, contents); err != nil {
-		_ = i.removeImportFolder(v) // If this fails, the next run removes it.
+		_ = i.removeImportDir(v) // If this fails, the next run removes it.
 		return err
 	}
 	r.DataBytes = contents.DataBytes
@@ -202,7 +202,7 @@ func (i *Import) copyInto(ctx context.Context, v *datavolume.Volume, t foreignTr
 	if err := t.copyTo(ctx, u, m); err != nil {
 		return explainForeign(t.Root, err)
 	}
-	if err := u.finishFolders(); err != nil {
+	if err := u.finishDirs(); err != nil {
 		return err
 	}
 	// The second measurement detects a process that writes without the server's locks.
@@ -232,7 +232,7 @@ func (t foreignTree) measure(ctx context.Context) (Contents, error) {
 
 // walk visits the entries to import. It visits each directory before its contents.
 func (t foreignTree) walk(ctx context.Context, visit func(*entry) error) error {
-	return t.visitFolder(ctx, ".", t.statForeign, visit)
+	return t.visitDir(ctx, ".", t.statForeign, visit)
 }
 
 // statForeign returns the entry for a path, or nil if the file is not imported because it belongs to the old server

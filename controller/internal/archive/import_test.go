@@ -98,13 +98,13 @@ func TestImport(t *testing.T) {
 
 	// A repeated Job must not change files that the server has written after the import.
 	must(t, os.WriteFile(filepath.Join(target, "new"), nil, 0o600))
-	must(t, os.MkdirAll(i.Folder(), 0o700)) // A container of a later pod leaves this directory.
+	must(t, os.MkdirAll(i.Dir(), 0o700)) // A container of a later pod leaves this directory.
 	report, err = i.Run(t.Context())
 	must(t, err)
 	if _, serr := os.Stat(filepath.Join(target, "new")); serr != nil || !report.Already {
 		t.Errorf("the next run: %+v, %v", report, serr)
 	}
-	if _, err := os.Stat(i.Folder()); err == nil {
+	if _, err := os.Stat(i.Dir()); err == nil {
 		t.Error("what was left is still there")
 	}
 
@@ -189,7 +189,7 @@ func TestImportRefuses(t *testing.T) {
 			if diff := cmp.Diff(before, names(t, filepath.Join(i.Volume, v1.DataDirectory))); diff != "" {
 				t.Errorf("it changed the data: -want, +got:\n%s", diff)
 			}
-			if _, err := os.Lstat(i.Folder()); err == nil {
+			if _, err := os.Lstat(i.Dir()); err == nil {
 				t.Error("half of it is left")
 			}
 		})
@@ -263,7 +263,7 @@ func TestHalf(t *testing.T) {
 			t.Fatal("it has nothing to do")
 		}
 		defer m.Close()
-		if got := names(t, i.Folder()); len(got) > 0 {
+		if got := names(t, i.Dir()); len(got) > 0 {
 			t.Fatalf("it goes on with %v", got)
 		}
 		if _, err := i.Begin(t.Context()); agent.CodeOf(err) != agent.ExitBusy {

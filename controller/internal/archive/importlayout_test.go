@@ -23,23 +23,23 @@ type layout struct {
 	// directory is the path of the data directory on the volume, or "." for the root.
 	directory string
 	// files and folders are further entries of the volume.
-	files   map[string]string
-	folders []string
+	files map[string]string
+	dirs  []string
 	// owner is the user and the group of all entries.
 	owner int
 }
 
 // layouts are the volumes that the charts, the operators and the images create.
 var layouts = map[string]layout{
-	"Bitnami": {directory: "data", folders: []string{"lost+found"},
+	"Bitnami": {directory: "data", dirs: []string{"lost+found"},
 		files: map[string]string{"data/.user_scripts_initialized": ""}, owner: 1001},
 	"BitnamiSubPath":     {directory: "mysql/data", owner: 1001},
 	"Official":           {directory: ".", owner: 999},
-	"OfficialLostFound":  {directory: ".", folders: []string{"lost+found"}, owner: 999},
-	"OfficialSubPath":    {directory: "mysql", folders: []string{"lost+found"}, owner: 999},
+	"OfficialLostFound":  {directory: ".", dirs: []string{"lost+found"}, owner: 999},
+	"OfficialSubPath":    {directory: "mysql", dirs: []string{"lost+found"}, owner: 999},
 	"OracleLinux":        {directory: ".", owner: 27},
 	"OriginalHostPath":   {directory: ".", owner: 999},
-	"Moco":               {directory: "data", folders: []string{"lost+found"}, owner: 10000},
+	"Moco":               {directory: "data", dirs: []string{"lost+found"}, owner: 10000},
 	"PerconaServer":      {directory: ".", files: map[string]string{"mysql-state-monitor.log": "", "pre-stop.log": "x"}, owner: 1001},
 	"PerconaClusterLast": {directory: ".", files: perconaCluster("12", "1"), owner: 1001},
 }
@@ -63,7 +63,7 @@ func (l layout) make(t *testing.T) string {
 	data := filepath.Join(volume, l.directory)
 	must(t, os.MkdirAll(filepath.Dir(data), 0o755))
 	must(t, os.CopyFS(data, os.DirFS(withoutLinks(t, p.foreign(t)))))
-	for _, name := range l.folders {
+	for _, name := range l.dirs {
 		must(t, os.MkdirAll(filepath.Join(volume, name), 0o700))
 	}
 	for name, text := range l.files {

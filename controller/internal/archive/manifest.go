@@ -107,8 +107,8 @@ func readManifest(archive string) (*archiveManifest, error) {
 }
 
 // readManifestIn reads the manifest in a directory. The manifest contains the name of the archive next to it.
-func readManifestIn(folder string) (*archiveManifest, error) {
-	f, err := openRegular(filepath.Join(folder, ManifestName))
+func readManifestIn(dir string) (*archiveManifest, error) {
+	f, err := openRegular(filepath.Join(dir, ManifestName))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, errNoManifest
 	}
@@ -152,12 +152,12 @@ func parseManifest(raw []byte) (*archiveManifest, error) {
 
 // openRegular opens a file that must not be a link, a device or a pipe.
 func openRegular(path string) (*os.File, error) {
-	folder, err := openFolder(filepath.Dir(path))
+	dir, err := openDir(filepath.Dir(path))
 	if err != nil {
 		return nil, err
 	}
-	defer folder.Close() //nolint:errcheck // Nothing was written through it.
-	f, err := openIn(folder, filepath.Base(path))
+	defer dir.Close() //nolint:errcheck // Nothing was written through it.
+	f, err := openIn(dir, filepath.Base(path))
 	if errors.Is(err, unix.ELOOP) {
 		return nil, exit.Damaged("%s is a symbolic link, not a file", filepath.Base(path))
 	}
@@ -176,8 +176,8 @@ func openRegular(path string) (*os.File, error) {
 }
 
 // openIn opens a file in a directory and follows no link. os.Root would follow links that stay inside.
-func openIn(folder *os.Root, name string) (*os.File, error) {
-	dir, err := folder.Open(".")
+func openIn(directory *os.Root, name string) (*os.File, error) {
+	dir, err := directory.Open(".")
 	if err != nil {
 		return nil, err
 	}
@@ -190,8 +190,8 @@ func openIn(folder *os.Root, name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil //nolint:gosec // A file descriptor is a small number.
 }
 
-// openFolder opens the directory of an archive. It refuses a link, which could lead outside of the backup volume.
-func openFolder(path string) (*os.Root, error) {
+// openDir opens the directory of an archive. It refuses a link, which could lead outside of the backup volume.
+func openDir(path string) (*os.Root, error) {
 	above, name := filepath.Dir(path), filepath.Base(path)
 	if above == path {
 		return os.OpenRoot(path) // The root of the file system has no parent.
@@ -228,11 +228,11 @@ func fillReport(r *agent.Report, m *archiveManifest) {
 
 // splitPath splits the path of an archive into directory and name. It refuses hidden names and names that are used
 // for other files in that directory.
-func splitPath(archive string) (folder, base string, err error) {
-	folder, base = filepath.Split(archive)
+func splitPath(archive string) (dir, base string, err error) {
+	dir, base = filepath.Split(archive)
 	if base == "" || strings.HasPrefix(base, ".") || base == ManifestName ||
 		strings.HasSuffix(base, datavolume.PartialSuffix) {
 		return "", "", exit.With(agent.ExitFailed, "%q is not a valid archive name", archive)
 	}
-	return filepath.Clean(folder), base, nil
+	return filepath.Clean(dir), base, nil
 }

@@ -16,25 +16,25 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/datavolume"
 )
 
-// writeAndProve writes the archive to a temporary file in its directory, verifies it, and renames it.
-func (b *Backup) writeAndProve(ctx context.Context, t tree, outline Contents, m *archiveManifest) (err error) {
-	folder, base, err := splitPath(b.Archive)
+// writeAndVerify writes the archive to a temporary file in its directory, verifies it, and renames it.
+func (b *Backup) writeAndVerify(ctx context.Context, t tree, outline Contents, m *archiveManifest) (err error) {
+	dir, base, err := splitPath(b.Archive)
 	if err != nil {
 		return err
 	}
 	// A failure to remove files is only printed, because the free space may still suffice.
-	if err := makeRoom(filepath.Dir(folder), base+datavolume.PartialSuffix); err != nil {
+	if err := makeRoom(filepath.Dir(dir), base+datavolume.PartialSuffix); err != nil {
 		b.printLinef("Cannot remove incomplete files on the backup volume: %v", err)
 	}
-	if err := datavolume.MakeFolder(folder); err != nil {
+	if err := datavolume.MakeDir(dir); err != nil {
 		return fmt.Errorf("cannot create the directory of the archive: %w", err)
 	}
 	defer func() {
 		if err != nil {
-			_ = os.Remove(folder) // Only if it is empty. The next backup may use a different directory.
+			_ = os.Remove(dir) // Only if it is empty. The next backup may use a different directory.
 		}
 	}()
-	root, err := openFolder(folder)
+	root, err := openDir(dir)
 	if err != nil {
 		return err
 	}
@@ -57,10 +57,10 @@ func (b *Backup) writeAndProve(ctx context.Context, t tree, outline Contents, m 
 	if w.Tree != outline.Tree {
 		return errors.New("the data directory changed during the copy")
 	}
-	if err := proveArchive(ctx, b.Archive+datavolume.PartialSuffix, *w, b.Output); err != nil {
+	if err := verifyArchive(ctx, b.Archive+datavolume.PartialSuffix, *w, b.Output); err != nil {
 		return err
 	}
-	b.hook.after(stepProven)
+	b.hook.after(stepVerified)
 	m.Contents, m.Size, m.SHA256, m.FinishedAt = w.Contents, w.size, w.sum, time.Now().UTC()
 	return b.publishArchive(root, base, m)
 }
@@ -82,12 +82,12 @@ func makeRoom(path, half string) error {
 // removeHalves removes incomplete archives from all directories of a backup volume. Killed runs have left them, and
 // there may be no later run for the same directory.
 func removeHalves(volume *os.Root, name string) error {
-	folders, err := fs.ReadDir(volume.FS(), ".")
+	dirs, err := fs.ReadDir(volume.FS(), ".")
 	if err != nil {
 		return err
 	}
 	var failed []error
-	for _, entry := range folders {
+	for _, entry := range dirs {
 		if !entry.IsDir() || entry.Name() == datavolume.LostAndFound {
 			continue
 		}
@@ -99,8 +99,8 @@ func removeHalves(volume *os.Root, name string) error {
 }
 
 // removeHalfIn removes an incomplete archive from a directory, unless a process is still writing it.
-func removeHalfIn(volume *os.Root, folder, name string) error {
-	root, err := volume.OpenRoot(folder)
+func removeHalfIn(volume *os.Root, dir, name string) error {
+	root, err := volume.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
@@ -157,19 +157,19 @@ func (b *Backup) writePartial(ctx context.Context, t tree, root *os.Root, name s
 		return nil, fmt.Errorf("cannot write the archive to disk: %w", err)
 	}
 	b.hook.after(stepSynced)
-	return w, datavolume.SyncFolder(root)
+	return w, datavolume.SyncDir(root)
 }
 
-// proveArchive verifies an archive by reading all of it back from disk, as a restore does. It bypasses the page
+// verifyArchive verifies an archive by reading all of it back from disk, as a restore does. It bypasses the page
 // cache.
-func proveArchive(ctx context.Context, path string, w written, output io.Writer) error {
+func verifyArchive(ctx context.Context, path string, w written, output io.Writer) error {
 	f, err := openRegular(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close() //nolint:errcheck // Nothing was written.
 	dropCache(f)
-	m := agent.StartMeter(output, agent.PhaseProve, w.DataBytes)
+	m := agent.StartMeter(output, agent.PhaseVerify, w.DataBytes)
 	defer m.Stop()
 	return readArchive(ctx, f, w, &drain{}, m)
 }
@@ -189,5 +189,5 @@ func (b *Backup) publishArchive(root *os.Root, base string, m *archiveManifest) 
 		return err
 	}
 	b.hook.after(datavolume.StepRenamed)
-	return datavolume.SyncFolder(root)
+	return datavolume.SyncDir(root)
 }

@@ -63,8 +63,8 @@ type reader struct {
 	listing *listing
 	want    Contents
 	meter   *agent.Meter
-	// folders are the directories that contain the current entry, the innermost last.
-	folders []string
+	// dirs are the directories that contain the current entry, the innermost last.
+	dirs []string
 }
 
 func (r *reader) readEntries() error {
@@ -85,7 +85,7 @@ func (r *reader) readEntries() error {
 		if err := r.checkBounds(e); err != nil {
 			return err
 		}
-		if err := r.enterFolder(e); err != nil {
+		if err := r.enterDir(e); err != nil {
 			return err
 		}
 		sum, err := r.readEntry(e)
@@ -111,17 +111,17 @@ func (r *reader) checkBounds(e *entry) error {
 	return nil
 }
 
-// enterFolder checks that the entry belongs to the directory that was unpacked last, or to its parents. Archives
+// enterDir checks that the entry belongs to the directory that was unpacked last, or to its parents. Archives
 // contain each directory before its contents. The check ensures that nothing is unpacked through a symbolic link.
-func (r *reader) enterFolder(e *entry) error {
-	for e.name != "." && r.folders[len(r.folders)-1] != path.Dir(e.name) {
-		r.folders = r.folders[:len(r.folders)-1]
-		if len(r.folders) == 0 {
+func (r *reader) enterDir(e *entry) error {
+	for e.name != "." && r.dirs[len(r.dirs)-1] != path.Dir(e.name) {
+		r.dirs = r.dirs[:len(r.dirs)-1]
+		if len(r.dirs) == 0 {
 			return exit.Damaged("the archive contains %.100q before its directory", e.name)
 		}
 	}
 	if e.mode.IsDir() {
-		r.folders = append(r.folders, e.name)
+		r.dirs = append(r.dirs, e.name)
 	}
 	return nil
 }
@@ -182,7 +182,7 @@ func readError(err error) error {
 
 // A drain reads everything and stores nothing. It refuses the same entries as an unpacker, because an archive that
 // cannot be unpacked must not pass the verification.
-type drain struct{ folders int }
+type drain struct{ dirs int }
 
 func (*drain) Write(p []byte) (int, error) { return len(p), nil }
 
@@ -194,8 +194,8 @@ func (d *drain) beginEntry(e *entry) (io.WriteCloser, error) {
 	case e.mode.IsRegular():
 		return d, nil
 	case e.mode.IsDir():
-		if d.folders++; d.folders > maxFolders {
-			return nil, tooManyFolders()
+		if d.dirs++; d.dirs > maxDirs {
+			return nil, tooManyDirs()
 		}
 	}
 	return nil, nil //nolint:nilnil // Nothing to write, and no error.

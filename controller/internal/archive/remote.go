@@ -48,14 +48,14 @@ const (
 )
 
 // OpenRemote returns a Remote for the files in a directory. It writes a line to output for each retry.
-func OpenRemote(folder string, output io.Writer) (*Remote, error) {
-	root, err := os.OpenRoot(folder)
+func OpenRemote(dir string, output io.Writer) (*Remote, error) {
+	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close() //nolint:errcheck // Nothing was written.
 	out := &Remote{}
-	if out.Gateway, err = gateway.NewClient(folder, output); err != nil {
+	if out.Gateway, err = gateway.NewClient(dir, output); err != nil {
 		return nil, err
 	}
 	raw, err := root.ReadFile(RecipientsFile)
@@ -73,12 +73,12 @@ func OpenRemote(folder string, output io.Writer) (*Remote, error) {
 	return out, nil
 }
 
-// sendAndProve streams the archive to the store, reads all of it back, and decrypts it. Each run uses a new object
+// sendAndVerify streams the archive to the store, reads all of it back, and decrypts it. Each run uses a new object
 // name. The controller deletes objects of earlier runs.
-func (b *Backup) sendAndProve(ctx context.Context, r *agent.Report, t tree, outline Contents,
+func (b *Backup) sendAndVerify(ctx context.Context, r *agent.Report, t tree, outline Contents,
 	m *archiveManifest) error {
 	name := strings.ToLower(rand.Text()[:10]) + archiveSuffix
-	proof, err := newProofKey(b.Remote.Recipients)
+	proof, err := newVerificationKey(b.Remote.Recipients)
 	if err != nil {
 		return err
 	}
@@ -93,10 +93,10 @@ func (b *Backup) sendAndProve(ctx context.Context, r *agent.Report, t tree, outl
 	if w.Tree != outline.Tree {
 		return errors.New("the data directory changed during the copy")
 	}
-	if err := b.proveRemote(ctx, key, *w, proof); err != nil {
+	if err := b.verifyRemote(ctx, key, *w, proof); err != nil {
 		return explainRemote(err)
 	}
-	b.hook.after(stepProven)
+	b.hook.after(stepVerified)
 	m.Archive, m.Contents, m.Size, m.SHA256, m.FinishedAt = name, w.Contents, w.size, w.sum, time.Now().UTC()
 	r.Manifest, err = m.shortJSON()
 	return err
@@ -118,9 +118,9 @@ func (m *archiveManifest) shortJSON() ([]byte, error) {
 	return raw, err
 }
 
-// A proofKey decrypts one archive to verify it. It exists only in this process, so that the Job cannot decrypt other
+// A verificationKey decrypts one archive to verify it. It exists only in this process, so that the Job cannot decrypt other
 // archives. It has the same type as the recipients, because age does not mix post-quantum recipients with others.
-type proofKey interface {
+type verificationKey interface {
 	age.Identity
 
 	recipient() age.Recipient
@@ -134,8 +134,8 @@ type hybridKey struct{ *age.HybridIdentity }
 
 func (k hybridKey) recipient() age.Recipient { return k.Recipient() }
 
-// newProofKey returns a new key for an encrypted archive, or nil if there are no recipients.
-func newProofKey(recipients []age.Recipient) (proofKey, error) {
+// newVerificationKey returns a new key for an encrypted archive, or nil if there are no recipients.
+func newVerificationKey(recipients []age.Recipient) (verificationKey, error) {
 	if len(recipients) == 0 {
 		return nil, nil //nolint:nilnil // No key, and no error.
 	}
@@ -148,7 +148,7 @@ func newProofKey(recipients []age.Recipient) (proofKey, error) {
 }
 
 // sendArchive streams the archive to the store. The object exists only after all of it was sent.
-func (b *Backup) sendArchive(ctx context.Context, t tree, key string, outline Contents, proof proofKey) (_ *written,
+func (b *Backup) sendArchive(ctx context.Context, t tree, key string, outline Contents, proof verificationKey) (_ *written,
 	err error) {
 	o, err := b.Remote.Gateway.Create(ctx, key, outline.DataBytes+outline.DataBytes>>10+(outline.Entries+1)*entryBytes)
 	if err != nil {
@@ -183,7 +183,7 @@ func (b *Backup) sendArchive(ctx context.Context, t tree, key string, outline Co
 
 // encrypt returns a writer that encrypts if there is a proof key. Its Close finishes the encryption and does not
 // close the underlying writer.
-func (r *Remote) encrypt(writer io.Writer, proof proofKey) (io.WriteCloser, error) {
+func (r *Remote) encrypt(writer io.Writer, proof verificationKey) (io.WriteCloser, error) {
 	if proof == nil {
 		return plain{writer}, nil
 	}
@@ -195,8 +195,8 @@ type plain struct{ io.Writer }
 // Close does nothing.
 func (plain) Close() error { return nil }
 
-// proveRemote verifies the archive: it reads all of it back from the store, as a restore does.
-func (b *Backup) proveRemote(ctx context.Context, key string, w written, proof proofKey) error {
+// verifyRemote verifies the archive: it reads all of it back from the store, as a restore does.
+func (b *Backup) verifyRemote(ctx context.Context, key string, w written, proof verificationKey) error {
 	f, err := b.Remote.Gateway.Open(ctx, key)
 	if err != nil {
 		return err
@@ -208,7 +208,7 @@ func (b *Backup) proveRemote(ctx context.Context, key string, w written, proof p
 			return err
 		}
 	}
-	m := agent.StartMeter(b.Output, agent.PhaseProve, w.DataBytes)
+	m := agent.StartMeter(b.Output, agent.PhaseVerify, w.DataBytes)
 	defer m.Stop()
 	return readArchive(ctx, in, w, &drain{}, m)
 }
@@ -250,7 +250,7 @@ type decrypted struct {
 // decrypt returns a reader that decrypts an archive. Its errors distinguish a damaged archive from a failed
 // connection.
 func decrypt(f io.Reader, identity age.Identity) (io.Reader, error) {
-	way := &wayReader{from: f}
+	way := &connReader{from: f}
 	out, err := age.Decrypt(way, identity)
 	if err != nil {
 		return nil, way.causeOf(err)
@@ -261,7 +261,7 @@ func decrypt(f io.Reader, identity age.Identity) (io.Reader, error) {
 type decryptedReader struct {
 	io.Reader
 
-	way *wayReader
+	way *connReader
 }
 
 func (d *decryptedReader) Read(p []byte) (int, error) {
@@ -272,13 +272,13 @@ func (d *decryptedReader) Read(p []byte) (int, error) {
 	return n, d.way.causeOf(err)
 }
 
-// A wayReader records the connection error that interrupted the stream.
-type wayReader struct {
+// A connReader records the connection error that interrupted the stream.
+type connReader struct {
 	from    io.Reader
 	failure error
 }
 
-func (w *wayReader) Read(p []byte) (int, error) {
+func (w *connReader) Read(p []byte) (int, error) {
 	n, err := w.from.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
 		w.failure = err
@@ -286,7 +286,7 @@ func (w *wayReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (w *wayReader) causeOf(err error) error {
+func (w *connReader) causeOf(err error) error {
 	if w.failure != nil {
 		return explainRemote(w.failure)
 	}

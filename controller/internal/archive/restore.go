@@ -229,7 +229,7 @@ func (s *Restore) unpackInto(ctx context.Context, v *datavolume.Volume, half str
 	if err := readArchive(ctx, f, manifest.writtenArchive(), withoutIdentity{u}, m); err != nil {
 		return err
 	}
-	return u.finishFolders()
+	return u.finishDirs()
 }
 
 // withoutIdentity is an unpacker that reads the server's identity but does not write it. The server of the backup may

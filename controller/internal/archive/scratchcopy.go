@@ -27,7 +27,7 @@ const sparedPart = 10
 
 // An Unpack unpacks an archive to a copy on the same backup volume, for a restore test. Its Volume is the mount path
 // of the backup volume. Its Directory is ignored, because the copy is stored as v1.DataDirectory in
-// v1.RestoreTestFolder.
+// v1.RestoreTestDir.
 type Unpack struct{ Restore }
 
 // Run unpacks the archive. It returns a report even if it fails. Each error is an ExitError.
@@ -47,23 +47,23 @@ func (u *Unpack) runUnpack(ctx context.Context, r *agent.Report) error {
 	if err := u.checkSpace(ctx, volume); err != nil {
 		return err
 	}
-	folder, err := makeCopyFolder(volume)
+	dir, err := makeCopyDir(volume)
 	if err != nil {
 		return fmt.Errorf("cannot create the directory of the copy: %w", err)
 	}
-	defer folder.Close() //nolint:errcheck // What was written was synced.
+	defer dir.Close() //nolint:errcheck // What was written was synced.
 	s := u.Restore
-	s.Directory, s.inside = v1.DataDirectory, folder
+	s.Directory, s.inside = v1.DataDirectory, dir
 	if err := s.runRestore(ctx, r); err != nil {
-		return u.removeHalf(volume, folder, err)
+		return u.removeHalf(volume, dir, err)
 	}
 	return nil
 }
 
 // removeHalf removes an incomplete copy and returns the cause of the failure. If another process is already deleting
 // the copy, removeHalf removes nothing and returns an ExitBusy error.
-func (u *Unpack) removeHalf(volume, folder *os.Root, cause error) error {
-	if !hasCopyMark(folder) {
+func (u *Unpack) removeHalf(volume, dir *os.Root, cause error) error {
+	if !hasCopyMark(dir) {
 		return exit.With(agent.ExitBusy, "the copy was deleted while it was being written, because a backup needs the "+
 			"space: %w",
 			cause)
@@ -99,43 +99,43 @@ func roomForCopy(c Contents, free, total int64) error {
 		need/mebi+1, spare/mebi, free/mebi)
 }
 
-// makeCopyFolder creates the directory of a copy, and the mark as its first file. A copy without a mark is treated as
+// makeCopyDir creates the directory of a copy, and the mark as its first file. A copy without a mark is treated as
 // removed.
-func makeCopyFolder(volume *os.Root) (*os.Root, error) {
-	if err := volume.Mkdir(v1.RestoreTestFolder, 0o700); err != nil {
+func makeCopyDir(volume *os.Root) (*os.Root, error) {
+	if err := volume.Mkdir(v1.RestoreTestDir, 0o700); err != nil {
 		return nil, err
 	}
-	folder, err := volume.OpenRoot(v1.RestoreTestFolder)
+	dir, err := volume.OpenRoot(v1.RestoreTestDir)
 	if err != nil {
 		return nil, err
 	}
-	if err := folder.WriteFile(copyMark, nil, 0o600); err != nil {
-		_ = folder.Close() // Nothing was written.
+	if err := dir.WriteFile(copyMark, nil, 0o600); err != nil {
+		_ = dir.Close() // Nothing was written.
 		return nil, errors.Join(err, removeCopyIn(volume))
 	}
-	return folder, nil
+	return dir, nil
 }
 
-func hasCopyMark(folder *os.Root) bool {
-	_, err := folder.Lstat(copyMark)
+func hasCopyMark(dir *os.Root) bool {
+	_, err := dir.Lstat(copyMark)
 	return err == nil
 }
 
 // CopyGone reports whether the copy in a directory was removed or is being removed. The result of a restore test on
 // such a copy is meaningless.
 func CopyGone(path string) bool {
-	folder, err := os.OpenRoot(path)
+	dir, err := os.OpenRoot(path)
 	if err != nil {
 		return true
 	}
-	defer folder.Close() //nolint:errcheck // Nothing was written.
-	return !hasCopyMark(folder)
+	defer dir.Close() //nolint:errcheck // Nothing was written.
+	return !hasCopyMark(dir)
 }
 
 // removeCopyIn removes the copy from a backup volume, the mark first. If a user with write access has replaced its
 // directory by a link, only the link is removed.
 func removeCopyIn(volume *os.Root) error {
-	info, err := volume.Lstat(v1.RestoreTestFolder)
+	info, err := volume.Lstat(v1.RestoreTestDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -143,9 +143,9 @@ func removeCopyIn(volume *os.Root) error {
 		return err
 	}
 	if info.IsDir() {
-		if err := volume.RemoveAll(filepath.Join(v1.RestoreTestFolder, copyMark)); err != nil {
+		if err := volume.RemoveAll(filepath.Join(v1.RestoreTestDir, copyMark)); err != nil {
 			return err
 		}
 	}
-	return volume.RemoveAll(v1.RestoreTestFolder)
+	return volume.RemoveAll(v1.RestoreTestDir)
 }

@@ -26,9 +26,9 @@ func copied(tb testing.TB) (place, *Unpack) {
 	return p, u
 }
 
-func (u *Unpack) folder() string { return filepath.Join(u.Volume, v1.RestoreTestFolder) }
+func (u *Unpack) copyDir() string { return filepath.Join(u.Volume, v1.RestoreTestDir) }
 
-func TestUnpackBeside(t *testing.T) {
+func TestUnpackConcurrently(t *testing.T) {
 	p, u := copied(t)
 	for range 2 { // The second run finds the files of the first.
 		report, err := u.Run(t.Context())
@@ -37,12 +37,12 @@ func TestUnpackBeside(t *testing.T) {
 			t.Errorf("the report is %+v", report)
 		}
 		if diff := cmp.Diff(restorable(t, filepath.Join(p.data, v1.DataDirectory)),
-			snapshot(t, filepath.Join(u.folder(), v1.DataDirectory))); diff != "" {
+			snapshot(t, filepath.Join(u.copyDir(), v1.DataDirectory))); diff != "" {
 			t.Errorf("the copy: -want, +got:\n%s", diff)
 		}
-		must(t, os.WriteFile(filepath.Join(u.folder(), "mysqld.sock"), nil, 0o600))
+		must(t, os.WriteFile(filepath.Join(u.copyDir(), "mysqld.sock"), nil, 0o600))
 	}
-	if CopyGone(u.folder()) {
+	if CopyGone(u.copyDir()) {
 		t.Error("the copy counts as gone")
 	}
 }
@@ -63,7 +63,7 @@ func TestUnpackFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, u := copied(t)
 			before := names(t, u.Volume)
-			must(t, os.Mkdir(u.folder(), 0o700))
+			must(t, os.Mkdir(u.copyDir(), 0o700))
 			tc.change(u)
 			report, err := u.Run(t.Context())
 			if agent.CodeOf(err) != tc.code || report.OK || report.ExitCode != tc.code {
@@ -89,7 +89,7 @@ func TestUnpackRemoved(t *testing.T) {
 		!strings.Contains(err.Error(), "was deleted while") {
 		t.Errorf("Run: %v", err)
 	}
-	if !CopyGone(u.folder()) {
+	if !CopyGone(u.copyDir()) {
 		t.Error("the copy does not count as gone")
 	}
 }
@@ -102,7 +102,7 @@ func TestUnpackStops(t *testing.T) {
 	if _, err := u.Run(ctx); agent.CodeOf(err) != agent.ExitStopped {
 		t.Errorf("Run: %v", err)
 	}
-	if got := names(t, u.folder()); len(got) > 0 {
+	if got := names(t, u.copyDir()); len(got) > 0 {
 		t.Errorf("it left %q", got)
 	}
 }
@@ -179,13 +179,13 @@ func TestLeftover(t *testing.T) {
 			for _, dir := range []string{precious, sibling} {
 				must(t, os.WriteFile(filepath.Join(dir, copyMark), nil, 0o600))
 			}
-			put(t, u.folder(), precious)
+			put(t, u.copyDir(), precious)
 			_, err := p.newBackup().Run(t.Context())
 			must(t, err)
-			if _, err := os.Lstat(u.folder()); !os.IsNotExist(err) {
+			if _, err := os.Lstat(u.copyDir()); !os.IsNotExist(err) {
 				t.Errorf("the backup left it: %v", err)
 			}
-			put(t, u.folder(), precious)
+			put(t, u.copyDir(), precious)
 			_, err = u.Run(t.Context())
 			must(t, err)
 			if len(names(t, precious)) != 1 || len(names(t, sibling)) != 1 {

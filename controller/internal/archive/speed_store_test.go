@@ -130,14 +130,14 @@ func (s *storeSpeed) startGateway() {
 		Stores:  map[string]gateway.StoreFile{"offsite": {Settings: s.settings, Identity: s.identity.String()}},
 	})
 	must(s.T, err)
-	folder := s.TempDir()
+	dir := s.TempDir()
 	for name, raw := range map[string][]byte{"stores.json": file, "tls.crt": s.ca,
 		"tls.key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})} {
-		must(s.T, os.WriteFile(filepath.Join(folder, name), raw, 0o600))
+		must(s.T, os.WriteFile(filepath.Join(dir, name), raw, 0o600))
 	}
 	address := freeport.Address(freeport.Find(s.T))
 	s.url = "https://" + address
-	s.gateway = exec.CommandContext(s.Context(), s.agent, "gateway", "--settings", folder, "--address", address)
+	s.gateway = exec.CommandContext(s.Context(), s.agent, "gateway", "--settings", dir, "--address", address)
 	s.gateway.Env = append(os.Environ(), "GOMEMLIMIT=90MiB") // The Deployment has the same value.
 	must(s.T, s.gateway.Start())
 	s.Cleanup(func() { _ = s.gateway.Process.Kill() })
@@ -163,23 +163,23 @@ func (s *storeSpeed) access(grant gateway.Grant, extra map[string][]byte) string
 	grant.Store = "offsite"
 	token, err := s.signer.Sign(grant, time.Now().Add(time.Hour))
 	must(s.T, err)
-	folder := s.TempDir()
+	dir := s.TempDir()
 	files := map[string][]byte{gateway.URLFile: []byte(s.url), gateway.CAFile: s.ca, gateway.TokenFile: []byte(token)}
 	for name, raw := range extra {
 		files[name] = raw
 	}
 	for name, raw := range files {
-		must(s.T, os.WriteFile(filepath.Join(folder, name), raw, 0o600))
+		must(s.T, os.WriteFile(filepath.Join(dir, name), raw, 0o600))
 	}
-	return folder
+	return dir
 }
 
-func (s *storeSpeed) recordFolder(n int) string { return fmt.Sprintf("v1/ns/xr/record-%d", n) }
+func (s *storeSpeed) recordPrefix(n int) string { return fmt.Sprintf("v1/ns/xr/record-%d", n) }
 
 func (s *storeSpeed) toStore(n int) {
-	access := s.access(gateway.Grant{Folder: s.recordFolder(n)},
+	access := s.access(gateway.Grant{Dir: s.recordPrefix(n)},
 		map[string][]byte{RecipientsFile: []byte(s.identity.Recipient().String())})
-	s.report = s.run(&s.backup, "backup", "--volume="+s.volume, "--object="+s.recordFolder(n), "--access="+access,
+	s.report = s.run(&s.backup, "backup", "--volume="+s.volume, "--object="+s.recordPrefix(n), "--access="+access,
 		"--record=one", "--xr=uid", "--namespace=default", "--name=shop")
 	s.backup.bytes = s.report.Size
 }
@@ -199,7 +199,7 @@ func (s *storeSpeed) fromStore(n int) {
 }
 
 func (s *storeSpeed) fromStoreTo(n int, volume string, w *way) {
-	key := path.Join(s.recordFolder(n), s.report.Archive)
+	key := path.Join(s.recordPrefix(n), s.report.Archive)
 	access := s.access(gateway.Grant{Object: key}, map[string][]byte{ManifestFile: s.report.Manifest})
 	s.run(w, "restore", "--volume="+volume, "--object="+key, "--access="+access, "--sha256="+s.report.SHA256,
 		"--source-version="+s.report.Version, "--source-clean", "--target-version="+targetVersion(s.T, s.version))

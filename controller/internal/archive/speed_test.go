@@ -47,11 +47,11 @@ type speedTest struct {
 	*server
 	*testing.T
 
-	agent, folder string
-	report        agent.Report
+	agent, dir string
+	report     agent.Report
 
-	backup, tar, tarProved, dump, gzip way
-	restore, load                      way
+	backup, tar, tarVerified, dump, gzip way
+	restore, load                        way
 }
 
 // TestSpeed measures the agent, which runs as a process, and compares it with tar and mysqldump on the same data. It
@@ -60,7 +60,7 @@ func TestSpeed(t *testing.T) {
 	s := newSpeedTest(t)
 	s.backup.name = "backup, written to disk, proved"
 	s.tar.name = "tar | zstd -1 -T0"
-	s.tarProved.name = "tar | zstd -1 -T0, then sync and zstd -t"
+	s.tarVerified.name = "tar | zstd -1 -T0, then sync and zstd -t"
 	s.dump.name = "mysqldump | zstd -1"
 	s.gzip.name = "mysqldump | gzip"
 	s.restore.name = "restore, written to disk; server start"
@@ -75,8 +75,8 @@ func TestSpeed(t *testing.T) {
 // newSpeedTest builds the agent.
 func newSpeedTest(t *testing.T) *speedTest {
 	t.Helper()
-	s := &speedTest{server: defaultServer(t), T: t, folder: t.TempDir()}
-	s.agent = filepath.Join(s.folder, "controller")
+	s := &speedTest{server: defaultServer(t), T: t, dir: t.TempDir()}
+	s.agent = filepath.Join(s.dir, "controller")
 	s.pipe(nil, exec.CommandContext(t.Context(), "go", "build", "-o", s.agent,
 		"github.com/crossplane-mysql/crossplane-mysql/controller"))
 	return s
@@ -100,7 +100,7 @@ func (s *speedTest) round() {
 	s.cold()
 	s.copied()
 	s.cold()
-	s.proved()
+	s.verifiedCount()
 	s.restored()
 	s.loaded()
 }
@@ -121,9 +121,9 @@ func (s *speedTest) cold() {
 	}))
 }
 
-func (s *speedTest) file(suffix string) string { return filepath.Join(s.folder, "shop."+suffix) }
+func (s *speedTest) file(suffix string) string { return filepath.Join(s.dir, "shop."+suffix) }
 
-func (s *speedTest) archive() string { return filepath.Join(s.folder, "backup", "data.tar.zst") }
+func (s *speedTest) archive() string { return filepath.Join(s.dir, "backup", "data.tar.zst") }
 
 func (s *speedTest) mysqldump() *exec.Cmd {
 	return s.client(s.T, "mysqldump", "--single-transaction", "--routines", "--events", "--databases", "shop")
@@ -168,24 +168,24 @@ func (s *speedTest) pipe(out io.Writer, commands ...*exec.Cmd) {
 	}
 }
 
-// proved measures tar and zstd with the same guarantees as a backup: the archive is synced to disk and read back.
-func (s *speedTest) proved() {
+// verifiedCount measures tar and zstd with the same guarantees as a backup: the archive is synced to disk and read back.
+func (s *speedTest) verifiedCount() {
 	start := time.Now()
 	f, err := os.Create(s.file("tar.zst"))
 	must(s.T, err)
 	s.pipe(f, s.tarCommand(), exec.CommandContext(s.Context(), "zstd", "-1", "-T0"))
 	must(s.T, f.Sync())
 	s.pipe(nil, exec.CommandContext(s.Context(), "zstd", "-t", f.Name()))
-	s.tarProved.took(start)
+	s.tarVerified.took(start)
 	info, err := f.Stat()
 	must(s.T, err)
-	s.tarProved.bytes = info.Size()
+	s.tarVerified.bytes = info.Size()
 	must(s.T, f.Close())
 }
 
 // run runs the agent and records its memory.
 func (s *speedTest) run(w *way, args ...string) agent.Report {
-	file := filepath.Join(s.folder, "report.json")
+	file := filepath.Join(s.dir, "report.json")
 	cmd := exec.CommandContext(s.Context(), s.agent, append(args, "--directory="+v1.DataDirectory, "--report="+file)...)
 	start := time.Now()
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -272,7 +272,7 @@ func (s *speedTest) print() {
 	fmt.Printf("%d MiB of InnoDB data of MySQL %s, compressed %.1f:1; the middle of %d\n", s.size(s.T)>>20, s.version,
 		float64(s.report.DataBytes)/float64(s.report.Size), speedRounds)
 	fmt.Printf("%-42s %8s %8s %10s %12s\n", "", "seconds", "ratio", "size MiB", "memory MiB")
-	for _, group := range [][]way{{s.backup, s.tar, s.tarProved, s.dump, s.gzip}, {s.restore, s.load}} {
+	for _, group := range [][]way{{s.backup, s.tar, s.tarVerified, s.dump, s.gzip}, {s.restore, s.load}} {
 		for _, w := range group {
 			fmt.Printf("%-42s %8.2f %8.2f %10s %12s  %.2f\n", w.name, w.middle(), w.middle()/group[0].middle(), mebis(w.bytes),
 				mebis(w.resident), w.seconds)

@@ -8,9 +8,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/datavolume"
 )
 
-// TestNoteStart checks that the version of the last started server can be stored and read. Invalid content of the
+// TestRecordStart checks that the version of the last started server can be stored and read. Invalid content of the
 // file is ignored.
-func TestNoteStart(t *testing.T) {
+func TestRecordStart(t *testing.T) {
 	volume := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(volume, "data", "shop"), 0o700); err != nil {
 		t.Fatal(err)
@@ -24,7 +24,7 @@ func TestNoteStart(t *testing.T) {
 		t.Errorf("want nothing before the first start, got %q", got)
 	}
 	for _, version := range []string{"8.0.36", "8.0.43", "8.0.43"} {
-		if err := v.NoteStart(version); err != nil {
+		if err := v.RecordStart(version); err != nil {
 			t.Fatal(err)
 		}
 		if got := v.Volume.StartedVersion(); got != version {

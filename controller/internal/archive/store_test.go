@@ -33,7 +33,7 @@ type remotePlace struct {
 	identity *age.X25519Identity
 }
 
-const remoteFolder = "v1/ns-uid/xr-uid/one"
+const remotePrefix = "v1/ns-uid/xr-uid/one"
 
 func newRemotePlace(t *testing.T) remotePlace {
 	t.Helper()
@@ -45,14 +45,14 @@ func newRemotePlace(t *testing.T) remotePlace {
 func (p remotePlace) newBackup(t *testing.T, recipients ...age.Recipient) *Backup {
 	t.Helper()
 	b := p.place.newBackup()
-	b.Archive, b.Output = remoteFolder, t.Output()
-	b.Remote = &Remote{Gateway: p.Client(t, gateway.Grant{Folder: remoteFolder}), Recipients: recipients}
+	b.Archive, b.Output = remotePrefix, t.Output()
+	b.Remote = &Remote{Gateway: p.Client(t, gateway.Grant{Prefix: remotePrefix}), Recipients: recipients}
 	return b
 }
 
 func (p remotePlace) newRestore(t *testing.T, r agent.Report) *Restore {
 	t.Helper()
-	key := path.Join(remoteFolder, r.Archive)
+	key := path.Join(remotePrefix, r.Archive)
 	return &Restore{
 		Archive: key, SHA256: r.SHA256, Volume: t.TempDir(), Directory: v1.DataDirectory, Source: "9.7.4-2",
 		SourceClean: true, Target: targetVersion(t, "9.7.4-2"), Output: t.Output(),
@@ -80,9 +80,9 @@ func (p remotePlace) dataOf(dir string) string { return filepath.Join(dir, v1.Da
 
 func (p remotePlace) objects(t *testing.T) []string {
 	t.Helper()
-	os, err := p.Bucket.List(t.Context(), remoteFolder, 100)
+	os, err := p.Bucket.List(t.Context(), remotePrefix, 100)
 	must(t, err)
-	uploads, err := p.Bucket.Uploads(t.Context(), remoteFolder, 100)
+	uploads, err := p.Bucket.Uploads(t.Context(), remotePrefix, 100)
 	must(t, err)
 	out := make([]string, 0, len(os)+len(uploads))
 	for _, o := range os {
@@ -136,7 +136,7 @@ func TestRealStoreAndBack(t *testing.T) {
 // byHand restores the archive as age -d and tar --zstd -x would. It uses age's library instead of its command.
 func (p remotePlace) byHand(t *testing.T, r agent.Report, id age.Identity, want string) {
 	t.Helper()
-	raw, err := p.Bucket.ReadSmall(t.Context(), path.Join(remoteFolder, r.Archive), 64<<20)
+	raw, err := p.Bucket.ReadSmall(t.Context(), path.Join(remotePrefix, r.Archive), 64<<20)
 	must(t, err)
 	if id != nil {
 		in, err := age.Decrypt(bytes.NewReader(raw), id)
@@ -231,15 +231,15 @@ func TestRealStoreDamage(t *testing.T) {
 	t.Run("Swapped", func(t *testing.T) {
 		p.put(t, "shop/orders.ibd", []byte("later"))
 		other := p.backUp(t, recipient)
-		raw, err := p.Bucket.ReadSmall(t.Context(), path.Join(remoteFolder, other.Archive), 64<<20)
+		raw, err := p.Bucket.ReadSmall(t.Context(), path.Join(remotePrefix, other.Archive), 64<<20)
 		must(t, err)
-		must(t, p.Bucket.Put(t.Context(), path.Join(remoteFolder, good.Archive), raw))
+		must(t, p.Bucket.Put(t.Context(), path.Join(remotePrefix, good.Archive), raw))
 		if _, err := p.newRestore(t, good).Run(t.Context()); agent.CodeOf(err) != agent.ExitDamaged {
 			t.Errorf("want damage, got %v", err)
 		}
 	})
 	t.Run("Gone", func(t *testing.T) {
-		must(t, p.Bucket.Delete(t.Context(), path.Join(remoteFolder, good.Archive)))
+		must(t, p.Bucket.Delete(t.Context(), path.Join(remotePrefix, good.Archive)))
 		if _, err := p.newRestore(t, good).Run(t.Context()); agent.CodeOf(err) != agent.ExitMissing {
 			t.Errorf("want that it is missing, got %v", err)
 		}
@@ -276,7 +276,7 @@ func TestRealStoreFaults(t *testing.T) {
 		}
 	}
 	want := restorable(t, p.dataOf(p.data))
-	for _, step := range []string{stepBegun, stepWritten, stepSynced, stepProven} {
+	for _, step := range []string{stepBegun, stepWritten, stepSynced, stepVerified} {
 		b := p.newBackup(t, recipient)
 		func() {
 			// A panic simulates a killed process. Unlike a real kill, it aborts the current upload.
@@ -345,7 +345,7 @@ func TestRealStoreUnpack(t *testing.T) {
 	if r, err := u.Run(t.Context()); err != nil || !r.OK {
 		t.Fatalf("want a copy, got %+v, %v after %s", r, err, time.Since(begin))
 	}
-	if diff := cmp.Diff(want, snapshot(t, p.dataOf(filepath.Join(u.Volume, v1.RestoreTestFolder)))); diff != "" {
+	if diff := cmp.Diff(want, snapshot(t, p.dataOf(filepath.Join(u.Volume, v1.RestoreTestDir)))); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
 }

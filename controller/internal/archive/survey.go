@@ -30,16 +30,16 @@ type Survey struct {
 
 // Run runs the survey. The report contains the number of archives.
 func (s *Survey) Run(ctx context.Context) (agent.Report, error) {
-	return exit.Report(ctx, "survey", s.lookAtFolders)
+	return exit.Report(ctx, "survey", s.surveyDirs)
 }
 
-func (s *Survey) lookAtFolders(ctx context.Context, r *agent.Report) error {
-	folders, err := os.ReadDir(s.Volume)
+func (s *Survey) surveyDirs(ctx context.Context, r *agent.Report) error {
+	dirs, err := os.ReadDir(s.Volume)
 	if err != nil {
 		return err
 	}
-	for _, d := range folders {
-		if !d.IsDir() || d.Name() == v1.RestoreTestFolder || d.Name() == datavolume.LostAndFound {
+	for _, d := range dirs {
+		if !d.IsDir() || d.Name() == v1.RestoreTestDir || d.Name() == datavolume.LostAndFound {
 			continue
 		}
 		if in, err := os.ReadDir(filepath.Join(s.Volume, d.Name())); err == nil && len(in) == 0 {
@@ -65,16 +65,16 @@ func (s *Survey) lookAtFolders(ctx context.Context, r *agent.Report) error {
 
 // lookAt examines one directory. It reports a fault of the directory as the Problem of the result. An error stops the
 // survey.
-func (s *Survey) lookAt(ctx context.Context, folder string) (*agent.Found, error) {
-	out := &agent.Found{Folder: folder}
-	m, err := s.readAll(ctx, filepath.Join(s.Volume, folder))
+func (s *Survey) lookAt(ctx context.Context, dir string) (*agent.Found, error) {
+	out := &agent.Found{Dir: dir}
+	m, err := s.readAll(ctx, filepath.Join(s.Volume, dir))
 	if m != nil {
 		size := resource.NewQuantity(m.Size, resource.DecimalSI)
 		out.Record, out.FinishedAt = m.Record, m.FinishedAt
 		out.Spec = v1.BackupRecordSpec{
 			Instance: m.Instance, Image: m.Image, Version: m.Version, CleanShutdown: m.CleanShutdown, StorageSize: m.StorageSize,
 			Number:  m.Number,
-			Archive: &v1.Archive{Path: folder + "/" + m.Archive, SHA256: m.SHA256, Size: size.String(), DataBytes: m.DataBytes},
+			Archive: &v1.Archive{Path: dir + "/" + m.Archive, SHA256: m.SHA256, Size: size.String(), DataBytes: m.DataBytes},
 		}
 	}
 	switch {
@@ -89,12 +89,12 @@ func (s *Survey) lookAt(ctx context.Context, folder string) (*agent.Found, error
 }
 
 // readAll verifies the archive in a directory. It gets the archive's name from the manifest.
-func (s *Survey) readAll(ctx context.Context, folder string) (*archiveManifest, error) {
-	m, err := readManifestIn(folder)
+func (s *Survey) readAll(ctx context.Context, dir string) (*archiveManifest, error) {
+	m, err := readManifestIn(dir)
 	if err != nil {
 		return nil, err
 	}
-	err = proveArchive(ctx, filepath.Join(folder, m.Archive), m.writtenArchive(), s.Output)
+	err = verifyArchive(ctx, filepath.Join(dir, m.Archive), m.writtenArchive(), s.Output)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("its archive %s does not exist", m.Archive)
 	}

@@ -17,9 +17,9 @@ import (
 func TestSurvey(t *testing.T) {
 	p := place{data: filepath.Join(t.TempDir(), "v"), backup: t.TempDir()}
 	p.put(t, "ibdata1", content(1<<20, true))
-	take := func(folder string) string {
+	take := func(dir string) string {
 		b := p.newBackup()
-		b.Archive, b.Record, b.Number, b.StorageSize = filepath.Join(p.backup, folder, "data.tar.zst"), folder, 7, "1Gi"
+		b.Archive, b.Record, b.Number, b.StorageSize = filepath.Join(p.backup, dir, "data.tar.zst"), dir, 7, "1Gi"
 		_, err := b.Run(t.Context())
 		must(t, err)
 		return b.Archive
@@ -30,7 +30,7 @@ func TestSurvey(t *testing.T) {
 	must(t, os.Remove(filepath.Join(filepath.Dir(take("unsigned")), ManifestName)))
 	must(t, os.Mkdir(filepath.Join(p.backup, "lost+found"), 0o700))
 	must(t, os.Mkdir(filepath.Join(p.backup, "came to nothing"), 0o700))
-	must(t, os.MkdirAll(filepath.Join(p.backup, v1.RestoreTestFolder, "data"), 0o700))
+	must(t, os.MkdirAll(filepath.Join(p.backup, v1.RestoreTestDir, "data"), 0o700))
 	must(t, os.WriteFile(filepath.Join(p.backup, "stray"), nil, 0o600))
 	before := snapshot(t, p.backup)
 
@@ -44,13 +44,13 @@ func TestSurvey(t *testing.T) {
 	problems, found := map[string]string{}, map[string]agent.Found{}
 	for line := range strings.Lines(out.String()) {
 		if f, ok := agent.ParseFound(strings.TrimSpace(line)); ok {
-			found[f.Folder], problems[f.Folder] = f, f.Problem
+			found[f.Dir], problems[f.Dir] = f, f.Problem
 		}
 	}
-	for folder, want := range map[string]string{"whole": "", "damaged": "cannot decompress the archive",
+	for dir, want := range map[string]string{"whole": "", "damaged": "cannot decompress the archive",
 		"gone": "its archive data.tar.zst does not exist", "unsigned": "there is no manifest in it"} {
-		if got, ok := problems[folder]; !ok || !strings.Contains(got, want) || (want == "") != (got == "") {
-			t.Errorf("of %s: want %q, got %q", folder, want, got)
+		if got, ok := problems[dir]; !ok || !strings.Contains(got, want) || (want == "") != (got == "") {
+			t.Errorf("of %s: want %q, got %q", dir, want, got)
 		}
 	}
 	if len(problems) != 4 {

@@ -29,16 +29,16 @@ type tree struct {
 
 // walkEntries visits the entries of an archive in sorted order. It visits each directory before its contents.
 func (t tree) walkEntries(ctx context.Context, visit func(*entry) error) error {
-	return t.visitFolder(ctx, ".", t.statEntry, visit)
+	return t.visitDir(ctx, ".", t.statEntry, visit)
 }
 
-// visitFolder visits the entries below a name. Entries for which lookUp returns nil are omitted.
-func (t tree) visitFolder(ctx context.Context, name string, lookUp func(name string) (*entry, error),
+// visitDir visits the entries below a name. Entries for which find returns nil are omitted.
+func (t tree) visitDir(ctx context.Context, name string, find func(name string) (*entry, error),
 	visit func(*entry) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	e, err := lookUp(name)
+	e, err := find(name)
 	if err != nil || e == nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (t tree) visitFolder(ctx context.Context, name string, lookUp func(name str
 		return err
 	}
 	for _, n := range names {
-		if err := t.visitFolder(ctx, path.Join(name, n), lookUp, visit); err != nil {
+		if err := t.visitDir(ctx, path.Join(name, n), find, visit); err != nil {
 			return err
 		}
 	}

@@ -15,9 +15,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/exit"
 )
 
-// maxFolders limits the memory for directories. Their modes and times are kept in memory, and set after all files are
+// maxDirs limits the memory for directories. Their modes and times are kept in memory, and set after all files are
 // written.
-const maxFolders = 200_000
+const maxDirs = 200_000
 
 // syncers is the maximum number of files that are flushed to disk in the background.
 const syncers = 8
@@ -27,7 +27,7 @@ type unpacker struct {
 	root *os.Root
 	// owned is true if files get the owner that is stored in the archive. Only root can set an owner.
 	owned   bool
-	folders []*entry
+	dirs    []*entry
 	slots   chan struct{}
 	running sync.WaitGroup
 	mu      sync.Mutex
@@ -44,7 +44,7 @@ func (u *unpacker) beginEntry(e *entry) (io.WriteCloser, error) {
 	}
 	switch {
 	case e.mode.IsDir():
-		return nil, u.makeFolder(e)
+		return nil, u.makeDir(e)
 	case e.isSymlink():
 		return nil, u.makeLink(e)
 	}
@@ -56,12 +56,12 @@ func (u *unpacker) beginEntry(e *entry) (io.WriteCloser, error) {
 	return &unpackedFile{File: f, entry: e, unpacker: u}, nil
 }
 
-func (u *unpacker) makeFolder(e *entry) error {
-	if len(u.folders) == maxFolders {
-		return tooManyFolders()
+func (u *unpacker) makeDir(e *entry) error {
+	if len(u.dirs) == maxDirs {
+		return tooManyDirs()
 	}
-	u.folders = append(u.folders, e)
-	if e.name == "." && len(u.folders) == 1 {
+	u.dirs = append(u.dirs, e)
+	if e.name == "." && len(u.dirs) == 1 {
 		return nil
 	}
 	return explainTwice(e, u.root.Mkdir(e.name, 0o700))
@@ -77,9 +77,9 @@ func (u *unpacker) makeLink(e *entry) error {
 	return u.root.Lchown(e.name, e.uid, e.gid)
 }
 
-func tooManyFolders() error {
+func tooManyDirs() error {
 	return exit.With(agent.ExitFailed,
-		"the archive has more than %d directories, too many to restore their modes and times", maxFolders)
+		"the archive has more than %d directories, too many to restore their modes and times", maxDirs)
 }
 
 // explainTwice reports a damaged archive if a name already exists, or if its directory is missing. The target
@@ -110,7 +110,7 @@ func (f *unpackedFile) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Close flushes the file in the background. The next beginEntry or finishFolders returns the error of that flush.
+// Close flushes the file in the background. The next beginEntry or finishDirs returns the error of that flush.
 func (f *unpackedFile) Close() error {
 	u := f.unpacker
 	u.slots <- struct{}{}
@@ -123,7 +123,7 @@ func (f *unpackedFile) Close() error {
 		if cerr := f.File.Close(); err == nil {
 			err = cerr
 		}
-		u.noteFailure(f.entry, err)
+		u.recordFailure(f.entry, err)
 	})
 	return nil
 }
@@ -146,7 +146,7 @@ func (u *unpacker) setAttributes(f *os.File, e *entry) error {
 	return u.root.Chtimes(e.name, e.modified, e.modified)
 }
 
-func (u *unpacker) noteFailure(e *entry, err error) {
+func (u *unpacker) recordFailure(e *entry, err error) {
 	if err == nil {
 		return
 	}
@@ -166,21 +166,21 @@ func (u *unpacker) firstFailure() error {
 // waitForWriters waits until all files are flushed.
 func (u *unpacker) waitForWriters() { u.running.Wait() }
 
-// finishFolders sets the attributes of the directories, the innermost first, and flushes them to disk.
-func (u *unpacker) finishFolders() error {
+// finishDirs sets the attributes of the directories, the innermost first, and flushes them to disk.
+func (u *unpacker) finishDirs() error {
 	u.waitForWriters()
 	if err := u.firstFailure(); err != nil {
 		return err
 	}
-	for _, e := range slices.Backward(u.folders) {
-		if err := u.finishFolder(e); err != nil {
+	for _, e := range slices.Backward(u.dirs) {
+		if err := u.finishDir(e); err != nil {
 			return fmt.Errorf("cannot write the directory %.100q to disk: %w", e.name, err)
 		}
 	}
 	return nil
 }
 
-func (u *unpacker) finishFolder(e *entry) error {
+func (u *unpacker) finishDir(e *entry) error {
 	f, err := u.root.OpenFile(e.name, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return err

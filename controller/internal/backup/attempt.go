@@ -76,7 +76,7 @@ func hasAnswered(s *instance.State, origin v1.BackupOrigin, request string, uid 
 		return true
 	}
 	for i := range s.Records {
-		if r := &s.Records[i]; s.IsOwn(r) && r.IsProven() && r.Spec.Origin == origin && r.Spec.Request == request {
+		if r := &s.Records[i]; s.IsOwn(r) && r.IsVerified() && r.Spec.Origin == origin && r.Spec.Request == request {
 			return true
 		}
 	}
@@ -90,9 +90,9 @@ func hasAnswered(s *instance.State, origin v1.BackupOrigin, request string, uid 
 //	CreateBackup     a BackupRecord is created.
 //	CreateBackupJob  when the server's pod is deleted, a Job copies the volume and reads the copy back; or it clones the server.
 //	WithdrawClone    the Job has its clone, and the clone account is removed.
-//	NoteBackup       the backup is verified.
+//	RecordBackup       the backup is verified.
 //	ResumeServer     the function starts the server once the copy is verified, if recording the backup has to wait.
-//	MarkProven       the BackupRecord reports that the backup is verified.
+//	MarkVerified       the BackupRecord reports that the backup is verified.
 //	DeleteObjects    the Job is deleted, because its pods hold PVCs.
 //	EndBackup        the function starts the server, and the next backup gets the next number.
 //
@@ -108,7 +108,7 @@ func FollowAttempt(s *instance.State) (step steps.Step, open bool) {
 		return steps.Step{}, false
 	}
 	switch {
-	case a.Failing && s.OwnNote() == nil && !HasProvenBackup(s):
+	case a.Failing && s.OwnEntry() == nil && !HasVerifiedBackup(s):
 		step = clearFailed(s, &a)
 	default:
 		step = answer(s, &a)
@@ -121,7 +121,7 @@ func FollowAttempt(s *instance.State) (step steps.Step, open bool) {
 
 // clearFailed deletes the objects of a failed backup.
 func clearFailed(s *instance.State, a *instance.Attempt) steps.Step {
-	step := PutAside(s, steps.EndBackup)
+	step := DiscardAttempt(s, steps.EndBackup)
 	if a.Fenced && waitsForOthers(s, step) && (s.BackupJob == nil || steps.HasEnded(s.BackupJob)) {
 		return steps.Step{Action: steps.ResumeServer} // The objects of the failed backup are deleted while the server runs.
 	}
@@ -199,7 +199,7 @@ func isResumed(a *instance.Attempt) bool { return !a.IsOnline() && !a.Fenced }
 // hasVerifiedCopy reports whether the backup no longer needs the data. Either the backup is recorded, or its Job has
 // copied the data and read the copy back.
 func hasVerifiedCopy(s *instance.State) bool {
-	if HasProvenBackup(s) || s.OwnNote() != nil {
+	if HasVerifiedBackup(s) || s.OwnEntry() != nil {
 		return true
 	}
 	_, ok := backupSucceeded(s.BackupJob)
@@ -215,7 +215,7 @@ func isVerified(s *instance.State, r *agent.Report) bool {
 // isRecordingOverdue reports whether recording a verified copy has taken longer than PatienceOnline.
 func isRecordingOverdue(s *instance.State) bool {
 	finished, ok := backupSucceeded(s.BackupJob)
-	return ok && !HasProvenBackup(s) && s.OwnNote() == nil && s.Now.Sub(finished) >= PatienceOnline
+	return ok && !HasVerifiedBackup(s) && s.OwnEntry() == nil && s.Now.Sub(finished) >= PatienceOnline
 }
 
 // becauseOf returns why a step is delayed, for a message.
@@ -239,13 +239,13 @@ func resumeServer(s *instance.State, _ steps.Step) []change.Change {
 func hasFailed(s *instance.State, a *instance.Attempt, step steps.Step) bool {
 	_, succeeded := backupSucceeded(s.BackupJob)
 	switch {
-	case succeeded || HasProvenBackup(s) || s.OwnNote() != nil:
+	case succeeded || HasVerifiedBackup(s) || s.OwnEntry() != nil:
 		return false
 	case isResumed(a):
 		return false // The server runs, and the time for recording is limited.
 	case a.IsOnline():
 		return isOverdue(s) && (s.BackupJob == nil || !steps.IsRunning(s.BackupJob))
-	case step.Attempt == steps.AttemptFailed || step.Attempt == steps.AttemptHeld:
+	case step.Attempt == steps.AttemptFailed || step.Attempt == steps.AttemptBlocked:
 		return true
 	case s.Now.Sub(a.BegunAt) < Patience || hasOwnPod(s):
 		return false
@@ -259,7 +259,7 @@ func isOverdue(s *instance.State) bool { return s.Now.Sub(s.Attempt().BegunAt) >
 // hasOwnPod reports whether the server's pod still exists. The server may take any amount of time to shut down.
 func hasOwnPod(s *instance.State) bool {
 	return !isScaledDown(s.Deployment) ||
-		slices.ContainsFunc(s.Pods, func(p corev1.Pod) bool { return p.Labels[v1.LabelXR] == string(s.Life.XR) })
+		slices.ContainsFunc(s.Pods, func(p corev1.Pod) bool { return p.Labels[v1.LabelXR] == string(s.Instance.XR) })
 }
 
 // beginBackup starts a backup with an unused number. A scheduled backup is no longer due after that.
@@ -298,18 +298,18 @@ func endBackup(s *instance.State, step steps.Step) []change.Change {
 	if a.IsOnline() {
 		before = withdrawClone(s, step) // The controller may have been restarted after it created the account.
 	}
-	field, proven := StatusFields[a.Origin], HasProvenBackup(s)
+	field, verified := StatusFields[a.Origin], HasVerifiedBackup(s)
 	var fields map[string]any
-	if proven {
+	if verified {
 		fields = CountBackup(s)
-		fields[field] = map[string]any{"phase": v1.LastBackupProven, "fence": nil, "backup": s.Record().Name, "percent": nil,
+		fields[field] = map[string]any{"phase": v1.LastBackupVerified, "fence": nil, "backup": s.Record().Name, "percent": nil,
 			"message": nil}
 	} else {
 		fields = LeaveNumber(s)
 		fields[field] = map[string]any{"phase": v1.LastBackupFailed, "fence": nil}
 	}
 	if a.Origin == v1.OriginSchedule {
-		if after := afterPlanned(s, proven); after != nil {
+		if after := afterPlanned(s, verified); after != nil {
 			fields["backupSchedule"] = after
 		}
 	}
@@ -321,28 +321,28 @@ func endBackup(s *instance.State, step steps.Step) []change.Change {
 // until the test is finished. The archive on a volume is deleted as if a user had deleted its BackupRecord with the
 // annotation that deletes the archive.
 func PruneExpired(s *instance.State) (step steps.Step, open bool) {
-	if !s.XR.IsServing() || !lastAreProven(s) {
+	if !s.XR.IsServing() || !lastAreVerified(s) {
 		return steps.Step{}, false
 	}
-	asked := slices.DeleteFunc(catalog.ProvenBackupsHere(s), func(r *v1.BackupRecord) bool {
+	asked := slices.DeleteFunc(catalog.VerifiedBackupsHere(s), func(r *v1.BackupRecord) bool {
 		return r.Spec.Origin != v1.OriginRequest && r.Spec.Origin != v1.OriginSchedule
 	})
-	return catalog.Condemn(catalog.Expired(s, asked, func(r *v1.BackupRecord) bool {
+	return catalog.MarkForRemoval(catalog.Expired(s, asked, func(r *v1.BackupRecord) bool {
 		return !isRival(s, r) && !r.IsBeingTried()
 	}))
 }
 
-// lastAreProven reports whether there are on-demand or scheduled backups, and the last one of each kind is verified.
+// lastAreVerified reports whether there are on-demand or scheduled backups, and the last one of each kind is verified.
 // If the last one failed, older backups are kept.
-func lastAreProven(s *instance.State) bool {
-	proven := false
+func lastAreVerified(s *instance.State) bool {
+	verified := false
 	for _, b := range []*v1.LastBackupStatus{s.XR.Status.RequestedBackup, s.XR.Status.ScheduledBackup} {
-		if b != nil && b.Phase != v1.LastBackupProven {
+		if b != nil && b.Phase != v1.LastBackupVerified {
 			return false
 		}
-		proven = proven || b != nil
+		verified = verified || b != nil
 	}
-	return proven
+	return verified
 }
 
 // isRival reports whether a backup is from an instance that existed at the same time as this one. Neither backup then

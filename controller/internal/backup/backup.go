@@ -128,7 +128,7 @@ func freeUnmountablePVC(s *instance.State) (steps.Step, bool) {
 
 // waitForPerson waits until a user acts.
 func waitForPerson(s *instance.State, message string) steps.Step {
-	return steps.Step{Action: steps.Wait, After: steps.RequeueForPerson, Attempt: steps.AttemptHeld, Message: message,
+	return steps.Step{Action: steps.Wait, After: steps.RequeueForPerson, Attempt: steps.AttemptBlocked, Message: message,
 		Hint: skipHint(s)}
 }
 
@@ -136,10 +136,10 @@ func waitForPerson(s *instance.State, message string) steps.Step {
 func skipHint(s *instance.State) string {
 	if s.Orphan != nil {
 		return fmt.Sprintf("To delete the data without a backup instead: kubectl annotate pv %s %s=%s", volumeName(s),
-			v1.AnnotationSkipBackup, s.Life.XR)
+			v1.AnnotationSkipBackup, s.Instance.XR)
 	}
 	return fmt.Sprintf("To delete the data without a backup instead: kubectl annotate %s %s=%s", s.XR.InKubectl(),
-		v1.AnnotationSkipBackup, s.Life.XR)
+		v1.AnnotationSkipBackup, s.Instance.XR)
 }
 
 // WithoutOutsideHint returns the command that excludes files outside of the data directory from the backup.
@@ -151,9 +151,9 @@ func WithoutOutsideHint(s *instance.State) string {
 			"data directory: kubectl annotate "
 	}
 	if s.Orphan != nil {
-		return fmt.Sprintf("%spv %s %s=%s", hint, volumeName(s), v1.AnnotationWithoutOutside, s.Life.XR)
+		return fmt.Sprintf("%spv %s %s=%s", hint, volumeName(s), v1.AnnotationWithoutOutside, s.Instance.XR)
 	}
-	return fmt.Sprintf("%s%s %s=%s", hint, s.XR.InKubectl(), v1.AnnotationWithoutOutside, s.Life.XR)
+	return fmt.Sprintf("%s%s %s=%s", hint, s.XR.InKubectl(), v1.AnnotationWithoutOutside, s.Instance.XR)
 }
 
 var sumPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
@@ -197,9 +197,9 @@ func judgeBackupJob(s *instance.State, finished time.Time, succeeded bool) steps
 	if step, full := makeRoomInIndex(s); full {
 		return step
 	}
-	step := steps.Step{Action: steps.NoteBackup, Attempt: steps.AttemptRunning, Percent: 100,
+	step := steps.Step{Action: steps.RecordBackup, Attempt: steps.AttemptRunning, Percent: 100,
 		Message: "The backup is verified"}
-	if steps.RefusalOf(s, steps.NoteBackup) != nil { // The refusal is appended to this message.
+	if steps.RefusalOf(s, steps.RecordBackup) != nil { // The refusal is appended to this message.
 		step.Message = "The archive was read back, but the controller cannot record the backup yet"
 	}
 	return step
@@ -208,7 +208,7 @@ func judgeBackupJob(s *instance.State, finished time.Time, succeeded bool) steps
 // isMissing reports whether the store does not contain the archive that the Job reported. The archive may have been
 // deleted, or the BackupStore may have been replaced.
 func isMissing(s *instance.State) bool {
-	f := steps.RefusalOf(s, steps.NoteBackup)
+	f := steps.RefusalOf(s, steps.RecordBackup)
 	return f != nil && f.Missing
 }
 
@@ -217,7 +217,7 @@ func isMissing(s *instance.State) bool {
 func wasMissing(s *instance.State) bool {
 	status := &s.Record().Status
 	return s.Store() != "" && status.Phase == v1.BackupFailed &&
-		strings.Contains(status.Message, path.Join(StoreFolder(s), s.BackupJob.Report.Archive))
+		strings.Contains(status.Message, path.Join(StorePrefix(s), s.BackupJob.Report.Archive))
 }
 
 // knownData reports whether the instance must have data: its server has run, it was restored, or the backup is of a
@@ -264,7 +264,7 @@ func begunAt(s *instance.State) time.Time {
 // phasesOfBackup lists the phases of a backup in order, and what messages say about them. Each phase reads the
 // complete data once.
 var phasesOfBackup = []struct{ phase, says string }{{agent.PhaseClone, ": cloning"}, {agent.PhaseCopy, ""},
-	{agent.PhaseProve, ": verifying"}}
+	{agent.PhaseVerify, ": verifying"}}
 
 // Progress returns the progress of a Job. A Job that clones has three phases, and every other Job has the last two.
 func Progress(j *instance.Job) (percent int32, message string) {
@@ -305,15 +305,15 @@ var Builders = map[steps.Action]steps.Builder{
 	steps.GrowBackupPVC:        growBackupPVC,
 	steps.MarkRunning:          markRunning,
 	steps.MarkFailed:           markFailed,
-	steps.NoteBackup:           noteBackup,
-	steps.MarkProven:           markProven,
+	steps.RecordBackup:         recordBackup,
+	steps.MarkVerified:         markVerified,
 	steps.RecreateBackup:       recreateBackup,
 	steps.DeleteUnprovenBackup: deleteUnprovenBackup,
 	steps.RenewAccess:          renewAccess,
 }
 
-// HasProvenBackup reports whether the backup of this instance is verified.
-func HasProvenBackup(s *instance.State) bool {
+// HasVerifiedBackup reports whether the backup of this instance is verified.
+func HasVerifiedBackup(s *instance.State) bool {
 	r := s.Record()
-	return r != nil && r.IsProven()
+	return r != nil && r.IsVerified()
 }

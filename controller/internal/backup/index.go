@@ -16,13 +16,13 @@ func makeRoomInIndex(s *instance.State) (step steps.Step, full bool) {
 		return steps.Step{}, false
 	}
 	r, left := s.Record().DeepCopy(), 0
-	if r.Spec = provenSpec(s); !s.IsDeleting() {
+	if r.Spec = verifiedSpec(s); !s.IsDeleting() {
 		left = catalog.IndexOfDeletion
 	}
 	if catalog.HasRoomInIndex(s.BackupPV, r, left) {
 		return steps.Step{}, false
 	}
-	old := catalog.Expired(s, catalog.ProvenBackupsHere(s), func(b *v1.BackupRecord) bool {
+	old := catalog.Expired(s, catalog.VerifiedBackupsHere(s), func(b *v1.BackupRecord) bool {
 		return b.Name != r.Name && !b.IsRivalOf(r) && s.Restoring[b.Name] == "" && !b.IsBeingTried()
 	})
 	going := len(old) - len(steps.WithoutDeleted(old))

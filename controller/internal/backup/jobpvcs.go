@@ -9,8 +9,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// notePVCs stores in a Job the PVCs that it was created for.
-func notePVCs(s *instance.State, j *batchv1.Job) { instance.NotePVCs(j, mountedBy(s)) }
+// recordPVCs stores in a Job the PVCs that it was created for.
+func recordPVCs(s *instance.State, j *batchv1.Job) { instance.RecordPVCs(j, mountedBy(s)) }
 
 // mountedBy returns a function that maps each volume of a Job to the PVC that it refers to now.
 func mountedBy(s *instance.State) instance.Mounted {

@@ -38,15 +38,15 @@ func NewJob(s *instance.State) *batchv1.Job {
 	b := agent.Backup{
 		Volume: steps.DataPath,
 		Record: s.Attempt().Record, Image: serverImage(s),
-		Instance: s.Life, NamespaceUID: s.NamespaceUID(), Version: serverVersion(s),
+		Instance: s.Instance, NamespaceUID: s.NamespaceUID(), Version: serverVersion(s),
 		Announced: r.CreationTimestamp.Time, Number: r.Spec.Number, StorageSize: r.Spec.StorageSize,
 		WithoutOutside: s.DeletionIntent().LeavesOutside(),
 		// The data of a Database does not show whether its initialization completed.
-		NeverServed: s.Orphan == nil && !knownData(s) && s.Life.Kind != v1.KindDatabase,
+		NeverServed: s.Orphan == nil && !knownData(s) && s.Instance.Kind != v1.KindDatabase,
 	}
 	volume := ArchivePodVolume(s)
 	if s.Store() != "" {
-		b.Object, volume = StoreFolder(s), agent.AccessVolume(s.Attempt().Access)
+		b.Object, volume = StorePrefix(s), agent.AccessVolume(s.Attempt().Access)
 	} else {
 		b.Archive = path.Join(steps.BackupPath, s.Attempt().Record, catalog.ArchiveName)
 	}
@@ -58,7 +58,7 @@ func NewJob(s *instance.State) *batchv1.Job {
 
 // WipeJob returns the Job that empties the directory of a hostPath volume.
 func WipeJob(s *instance.State) *batchv1.Job {
-	return AgentJob(s, s.JobLocation().WipeJob, v1.ComponentWipe, agent.WipeData(s.Life.XR, steps.DataPath),
+	return AgentJob(s, s.JobLocation().WipeJob, v1.ComponentErase, agent.WipeData(s.Instance.XR, steps.DataPath),
 		DataPodVolume(s))
 }
 
@@ -80,14 +80,14 @@ func PruneJob(s *instance.State, records []client.Object) *batchv1.Job {
 func AgentJob(s *instance.State, name, component string, command []string, volumes ...corev1.Volume) *batchv1.Job {
 	j := volumeJob(s, name, component, command, volumes...).Job()
 	s.Rules.Fit(&j.Spec.Template.Spec)
-	notePVCs(s, j)
+	recordPVCs(s, j)
 	return j
 }
 
 // volumeJob returns the fields that all Jobs of an instance have in common.
 func volumeJob(s *instance.State, name, component string, command []string, volumes ...corev1.Volume) agent.VolumeJob {
 	return agent.VolumeJob{
-		Of: s.Life, Namespace: s.JobLocation().Namespace, Name: name, Component: component, Image: s.Settings.AgentImage,
+		Of: s.Instance, Namespace: s.JobLocation().Namespace, Name: name, Component: component, Image: s.Settings.AgentImage,
 		Resources: s.Settings.JobResources, Nodes: nodesOf(s), PullSecrets: PullSecrets(s), OnNode: s.HostPath(),
 		Command: command, Volumes: volumes,
 	}
@@ -150,7 +150,7 @@ func dataAnnotation(s *instance.State, key string) string {
 // IdentityAnnotations returns the annotations of a data volume that identify the instance even after claim and XR are
 // deleted.
 func IdentityAnnotations(s *instance.State) map[string]string {
-	a := agent.Annotations(s.Life)
+	a := agent.Annotations(s.Instance)
 	a[v1.AnnotationImage] = serverImage(s)
 	a[v1.AnnotationNamespaceUID] = string(s.NamespaceUID())
 	// An empty value replaces the previous store.
@@ -167,7 +167,7 @@ func IdentityAnnotations(s *instance.State) map[string]string {
 	if n := s.Identity().FirstBackupNumber; n > 0 {
 		a[v1.AnnotationFirstBackupNumber] = strconv.FormatInt(n, 10)
 	} else if v := s.DataPV; v != nil && v.Labels[v1.LabelXR] != string(
-		s.Life.XR) && v.Annotations[v1.AnnotationFirstBackupNumber] != "" { // The number belongs to another instance.
+		s.Instance.XR) && v.Annotations[v1.AnnotationFirstBackupNumber] != "" { // The number belongs to another instance.
 		a[v1.AnnotationFirstBackupNumber] = ""
 	}
 	// An empty value replaces the previous nodes.

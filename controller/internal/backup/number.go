@@ -34,7 +34,7 @@ func CountBackup(s *instance.State) map[string]any { return CountTo(s, NextBacku
 // users see.
 func PatchCounted(s *instance.State, internal map[string]any) []change.Change {
 	fields := steps.Internal(internal)
-	if HasProvenBackup(s) {
+	if HasVerifiedBackup(s) {
 		fields["backups"] = RecentBackups(s)
 	}
 	return steps.PatchXRStatus(s, fields)
@@ -59,7 +59,7 @@ func NextBackupNumber(s *instance.State) int64 {
 	if n := s.Missing(); n != nil && !n.Unreadable {
 		return n.Spec.Number + 1
 	}
-	if b := v1.LatestBackup(s.Records, (*v1.BackupRecord).IsProven); b != nil {
+	if b := v1.LatestBackup(s.Records, (*v1.BackupRecord).IsVerified); b != nil {
 		return b.Spec.Number + 1
 	}
 	return 1
@@ -68,7 +68,7 @@ func NextBackupNumber(s *instance.State) int64 {
 // isTaken reports whether another instance has a verified backup with the given number or a higher one.
 func isTaken(s *instance.State, number int64) bool {
 	return slices.ContainsFunc(s.Records, func(r v1.BackupRecord) bool {
-		return r.IsProven() && r.Spec.Instance.XR != s.Life.XR && r.Spec.Number >= number
+		return r.IsVerified() && r.Spec.Instance.XR != s.Instance.XR && r.Spec.Number >= number
 	})
 }
 
@@ -87,13 +87,13 @@ func CountTo(s *instance.State, number int64) map[string]any {
 // because the field is then omitted.
 func firstNumber(s *instance.State, number int64) int64 {
 	first := number
-	for _, n := range []int64{s.Identity().FirstBackupNumber, firstNumberOf(s.DataPV, s.Life.XR)} {
+	for _, n := range []int64{s.Identity().FirstBackupNumber, firstNumberOf(s.DataPV, s.Instance.XR)} {
 		if n > 0 {
 			first = min(first, n)
 		}
 	}
-	note := func(b *v1.BackupRecordSpec) {
-		if b.Instance.XR == s.Life.XR && b.Number > 0 {
+	entry := func(b *v1.BackupRecordSpec) {
+		if b.Instance.XR == s.Instance.XR && b.Number > 0 {
 			first = min(first, b.Number)
 			if b.Since > 0 {
 				first = min(first, b.Since)
@@ -101,10 +101,10 @@ func firstNumber(s *instance.State, number int64) int64 {
 		}
 	}
 	for i := range s.Records {
-		note(&s.Records[i].Spec)
+		entry(&s.Records[i].Spec)
 	}
-	for i := range s.Notes {
-		note(&s.Notes[i].Spec)
+	for i := range s.Entries {
+		entry(&s.Entries[i].Spec)
 	}
 	if first == number {
 		return 0
@@ -114,8 +114,8 @@ func firstNumber(s *instance.State, number int64) int64 {
 
 // firstNumberOf reads the first backup number of an instance from its volume, which still contains it if the status
 // is lost. It returns 0 if the number is unknown.
-func firstNumberOf(v *corev1.PersistentVolume, life types.UID) int64 {
-	if v == nil || v.Labels[v1.LabelXR] != string(life) {
+func firstNumberOf(v *corev1.PersistentVolume, instanceID types.UID) int64 {
+	if v == nil || v.Labels[v1.LabelXR] != string(instanceID) {
 		return 0
 	}
 	n, _ := strconv.ParseInt(v.Annotations[v1.AnnotationFirstBackupNumber], 10, 64) // An unreadable number is unknown.

@@ -30,7 +30,7 @@ func CheckData(s *instance.State) []change.Change {
 
 // backUpRunning returns the next step of an online backup.
 func backUpRunning(s *instance.State, announcement string) (step steps.Step, open bool) {
-	return backUpInLife(s, announcement, awaitWithdrawal)
+	return backUpInstance(s, announcement, awaitWithdrawal)
 }
 
 // awaitWithdrawal waits until the clone account is removed, once the backup no longer needs the account.
@@ -46,7 +46,7 @@ func isCloned(j *instance.Job) bool {
 
 // OfferClone returns the change that creates the account with which the next Job clones the server.
 func OfferClone(s *instance.State) change.Change {
-	secret := agent.AccessSecret(s.Life, s.Life.Namespace, s.Life.Accesses().Clone())
+	secret := agent.AccessSecret(s.Instance, s.Instance.Namespace, s.Instance.Accesses().Clone())
 	return change.InServer(change.OfferClone, secret, serverOf(s))
 }
 
@@ -72,7 +72,7 @@ func withdrawClone(s *instance.State, step steps.Step) []change.Change {
 
 // serverOf returns the server of this instance and its identity.
 func serverOf(s *instance.State) change.Server {
-	in := change.Server{Of: s.Life}
+	in := change.Server{Of: s.Instance}
 	if s.XR.Status.TLS != nil {
 		in.Authorities = s.XR.Status.Authorities
 	}
@@ -96,21 +96,21 @@ func CloneJob(s *instance.State, b *agent.Backup, access corev1.Volume) *batchv1
 		agent.ToolsContainer(s.Settings.AgentImage),
 		agent.CloneContainer(ServedImage(s), corev1.VolumeMount{Name: steps.VolumeData, MountPath: steps.DataPath}),
 	}
-	job.Beside = []corev1.Volume{agent.ToolsVolume(), agent.DonorVolume(s.Life.Accesses().Clone())}
+	job.MountedAlongside = []corev1.Volume{agent.ToolsVolume(), agent.DonorVolume(s.Instance.Accesses().Clone())}
 	j := job.Job()
 	if c := s.BackupPVC; s.Store() == "" && c != nil && c.Status.Phase != corev1.ClaimBound {
-		besideServer(s, &j.Spec.Template.Spec)
+		mountServerVolumes(s, &j.Spec.Template.Spec)
 	}
 	s.Rules.Fit(&j.Spec.Template.Spec)
-	notePVCs(s, j)
+	recordPVCs(s, j)
 	return j
 }
 
-// besideServer schedules the pod to the server's node. The backup volume is then provisioned near that node, because
+// mountServerVolumes schedules the pod to the server's node. The backup volume is then provisioned near that node, because
 // the Job of a deletion mounts it together with the data volume.
-func besideServer(s *instance.State, pod *corev1.PodSpec) {
-	pods := s.Life.ServerSelector()
-	pods[v1.LabelInstance] = s.Life.Key()
+func mountServerVolumes(s *instance.State, pod *corev1.PodSpec) {
+	pods := s.Instance.ServerSelector()
+	pods[v1.LabelInstance] = s.Instance.Key()
 	v1.AffinityOf(pod).PodAffinity = &corev1.PodAffinity{
 		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
 			LabelSelector: &metav1.LabelSelector{MatchLabels: pods}, TopologyKey: corev1.LabelHostname,

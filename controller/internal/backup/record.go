@@ -69,7 +69,7 @@ func RecoverySource(s *instance.State) *v1.RecoverySource {
 // isSameRefusal reports whether both results say that the recovery is not possible, for the same reason.
 func isSameRefusal(previous, found *v1.RecoverySource) bool {
 	return previous != nil && previous.Choice == found.Choice && previous.Backup == "" && found.Backup == "" &&
-		instance.SaysSame(previous.Message, found.Message)
+		instance.IsSameMessage(previous.Message, found.Message)
 }
 
 // RecoverySourceFields returns the fields of RecoverySource for a merge patch. A merge patch removes a field only if it

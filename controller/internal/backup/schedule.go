@@ -158,12 +158,12 @@ func UntilPlanned(s *instance.State) time.Duration {
 }
 
 // afterPlanned returns the fields of status.internal.backupSchedule after a scheduled backup has finished.
-func afterPlanned(s *instance.State, proven bool) map[string]any {
+func afterPlanned(s *instance.State, verified bool) map[string]any {
 	b, status := s.XR.Status.ScheduledBackup, s.XR.Status.BackupSchedule
 	switch {
 	case status == nil:
 		return nil
-	case proven:
+	case verified:
 		return map[string]any{"lastAt": metav1.NewTime(s.Now), "missedAt": nil, "message": nil}
 	case status.MissedAt != nil:
 		return map[string]any{"message": b.Message}

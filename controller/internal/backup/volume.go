@@ -50,7 +50,7 @@ func retainBackupPV(s *instance.State, _ steps.Step) []change.Change {
 	return []change.Change{
 		change.PatchObject(s.BackupPV, func(v *corev1.PersistentVolume) {
 			steps.RetainPV(v)
-			steps.SetLabelsAndAnnotations(v, steps.BackupLabels(s.Life), PVAnnotations(s))
+			steps.SetLabelsAndAnnotations(v, steps.BackupLabels(s.Instance), PVAnnotations(s))
 			steps.MarkUID(v)
 		}),
 		change.PatchObject(s.BackupPVC, func(c *corev1.PersistentVolumeClaim) {
@@ -79,11 +79,11 @@ func DeleteBackupPVC(s *instance.State, _ steps.Step) []change.Change {
 // XR, so that it is not deleted with an instance.
 func NewPVC(s *instance.State) *corev1.PersistentVolumeClaim {
 	size, _ := wantedSize(s)
-	annotations := agent.Annotations(s.Life)
-	annotations[v1.AnnotationMadeFor] = string(s.Life.XR)
+	annotations := agent.Annotations(s.Instance)
+	annotations[v1.AnnotationMadeFor] = string(s.Instance.XR)
 	c := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: s.JobLocation().Namespace, Name: s.JobLocation().Backup, Labels: steps.BackupLabels(s.Life),
+			Namespace: s.JobLocation().Namespace, Name: s.JobLocation().Backup, Labels: steps.BackupLabels(s.Instance),
 			Annotations: annotations,
 		},
 		Spec: corev1.PersistentVolumeClaimSpec{
@@ -96,7 +96,7 @@ func NewPVC(s *instance.State) *corev1.PersistentVolumeClaim {
 		c.Spec.StorageClassName = s.DataPVC.Spec.StorageClassName
 	}
 	if s.HostPath() {
-		c.Spec.StorageClassName, c.Spec.VolumeName = new(""), s.Life.BackupPVName(s.NamespaceUID())
+		c.Spec.StorageClassName, c.Spec.VolumeName = new(""), s.Instance.BackupPVName(s.NamespaceUID())
 	}
 	if v := s.BackupPV; v != nil {
 		c.Spec.StorageClassName, c.Spec.VolumeName = &v.Spec.StorageClassName, v.Name
@@ -110,10 +110,10 @@ func NewPVC(s *instance.State) *corev1.PersistentVolumeClaim {
 // NewPV returns a hostPath volume next to the data volume, on the same node.
 func NewPV(s *instance.State) *corev1.PersistentVolume {
 	size, _ := wantedSize(s)
-	name := s.Life.BackupPVName(s.NamespaceUID())
+	name := s.Instance.BackupPVName(s.NamespaceUID())
 	v := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: name, Labels: steps.BackupLabels(s.Life), Annotations: PVAnnotations(s), Finalizers: []string{v1.Finalizer},
+			Name: name, Labels: steps.BackupLabels(s.Instance), Annotations: PVAnnotations(s), Finalizers: []string{v1.Finalizer},
 		},
 		Spec: corev1.PersistentVolumeSpec{
 			AccessModes:                   []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
@@ -132,7 +132,7 @@ func NewPV(s *instance.State) *corev1.PersistentVolume {
 
 // PVAnnotations returns the annotations that identify the instance of a backup volume.
 func PVAnnotations(s *instance.State) map[string]string {
-	a := agent.Annotations(s.Life)
+	a := agent.Annotations(s.Instance)
 	a[v1.AnnotationNamespaceUID] = string(s.NamespaceUID())
 	return a
 }

@@ -24,7 +24,7 @@ func MustReplaceBackupPVC(s *instance.State) bool {
 	c := s.BackupPVC
 	current, _ := v1.StorageOf(c.Spec.Resources.Requests)
 	return (ok && size.Cmp(current) > 0 || s.HostPath()) && c.Spec.VolumeName == "" && c.DeletionTimestamp == nil &&
-		c.Labels[v1.LabelInstance] == s.Life.Key()
+		c.Labels[v1.LabelInstance] == s.Instance.Key()
 }
 
 // ResizeMessage explains why the backup PVC is created again.
@@ -76,7 +76,7 @@ func NeededRoom(s *instance.State) string {
 		return ""
 	}
 	var all, newest int64
-	for _, r := range catalog.ProvenBackupsHere(s) {
+	for _, r := range catalog.VerifiedBackupsHere(s) {
 		if r.Spec.Archive == nil {
 			continue
 		}
@@ -162,10 +162,10 @@ func askForSize(c *corev1.PersistentVolumeClaim, size resource.Quantity) change.
 	grow := change.PatchObject(c, func(c *corev1.PersistentVolumeClaim) {
 		c.Spec.Resources.Requests[corev1.ResourceStorage] = size
 	})
-	note := change.PatchObject(c, func(c *corev1.PersistentVolumeClaim) {
+	entry := change.PatchObject(c, func(c *corev1.PersistentVolumeClaim) {
 		steps.SetAnnotation(c, v1.AnnotationRefusedSize, size.String())
 	})
-	grow.Otherwise = &note
+	grow.Otherwise = &entry
 	return grow
 }
 

@@ -60,7 +60,7 @@ func Next(s *Subject) (changes []change.Change, after time.Duration) {
 	}
 	status := &b.Status
 	switch {
-	case r != nil && r.IsProven():
+	case r != nil && r.IsVerified():
 		status = statusOfRecord(r, status)
 	case b.IsAnswered(): // A failed attempt has a BackupRecord until it is cleaned up.
 	case r != nil:
@@ -111,7 +111,7 @@ func mayRemoveArchive(b *v1.Backup) bool {
 // newBackup returns a Backup for a BackupRecord.
 func newBackup(r *v1.BackupRecord) *v1.Backup {
 	i := r.Spec.Instance
-	labels := i.Life().Labels()
+	labels := i.Instance().Labels()
 	delete(labels, v1.LabelXR) // Backup objects are not selected by this label.
 	return &v1.Backup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: i.Namespace, Name: r.BackupName(), Labels: labels},
@@ -135,7 +135,7 @@ func statusOfRecord(r *v1.BackupRecord, before *v1.BackupObjectStatus) *v1.Backu
 		out.Size, out.Location = sizeText(a.Size), locationOf(a)
 	}
 	switch {
-	case r.IsProven():
+	case r.IsVerified():
 		setComplete(out, metav1.ConditionTrue, v1.ReasonBackupVerified, "The archive was read back and verified")
 		out.Message = cmp.Or(out.Message, "The backup is verified")
 	default:

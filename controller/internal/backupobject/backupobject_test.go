@@ -41,7 +41,7 @@ func recorded(phase v1.BackupPhase, origin v1.BackupOrigin) variation {
 		if origin == v1.OriginRequest {
 			s.Record.Spec.Request = "one"
 		}
-		if phase == v1.BackupProven {
+		if phase == v1.BackupVerified {
 			s.Record.Status.CompletionTime = &now
 		}
 	}
@@ -72,7 +72,7 @@ func deleted(finalizers ...string) variation {
 }
 
 func TestNext(t *testing.T) {
-	verified := recorded(v1.BackupProven, v1.OriginRequest)
+	verified := recorded(v1.BackupVerified, v1.OriginRequest)
 	cases := map[string]struct {
 		reason   string
 		in       *Subject
@@ -83,7 +83,7 @@ func TestNext(t *testing.T) {
 	}{
 		"Nothing": {reason: "There is neither.", in: subject()},
 		"OfDeletion": {reason: "Users see each backup of their namespace.",
-			in:    subject(recorded(v1.BackupProven, v1.OriginDeletion)),
+			in:    subject(recorded(v1.BackupVerified, v1.OriginDeletion)),
 			verbs: []change.Verb{change.Create, change.PatchStatus}, complete: v1.ReasonBackupVerified},
 		"RecordGoes": {reason: "It is not made again while its archive is removed.", in: subject(verified, func(s *Subject) {
 			s.Record.DeletionTimestamp = &now
@@ -167,7 +167,7 @@ func TestNext(t *testing.T) {
 
 // TestStatusOfRecord checks that the status contains location, size and version.
 func TestStatusOfRecord(t *testing.T) {
-	s := subject(recorded(v1.BackupProven, v1.OriginSchedule))
+	s := subject(recorded(v1.BackupVerified, v1.OriginSchedule))
 	s.Record.Status.Conditions = []metav1.Condition{{Type: v1.ConditionRestorable, Status: metav1.ConditionTrue,
 		Reason: v1.ReasonServerStarted, LastTransitionTime: now}}
 	got := statusOfRecord(s.Record, &v1.BackupObjectStatus{})

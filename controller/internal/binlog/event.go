@@ -113,7 +113,7 @@ func (f format) closed() event {
 	out := event(append([]byte{}, f.event...))
 	flags := binary.LittleEndian.Uint16(out[17:])
 	binary.LittleEndian.PutUint16(out[17:], flags&^flagInUse)
-	sealEvent(out)
+	writeChecksum(out)
 	return out
 }
 
@@ -122,8 +122,8 @@ func (f format) version() string {
 	return strings.TrimRight(string(f.event[headerSize+2:headerSize+2+serverVersion]), "\x00")
 }
 
-// sealEvent writes the size and the checksum of an event.
-func sealEvent(e event) {
+// writeChecksum writes the size and the checksum of an event.
+func writeChecksum(e event) {
 	binary.LittleEndian.PutUint32(e[9:], uint32(len(e))) //nolint:gosec // Events of this package are small.
 	binary.LittleEndian.PutUint32(e[len(e)-checksumSize:], crc32.ChecksumIEEE(e[:len(e)-checksumSize]))
 }
@@ -145,7 +145,7 @@ func (f format) previousGTIDs(before Set) (event, error) {
 		return out, nil
 	}
 	out = append(out, 0, 0, 0, 0)
-	sealEvent(out)
+	writeChecksum(out)
 	return out, nil
 }
 

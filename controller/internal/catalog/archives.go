@@ -16,31 +16,31 @@ import (
 
 // Actions on BackupRecords whose instance no longer exists.
 const (
-	// NoteRecord writes the catalog entry of a verified BackupRecord if the entry is missing or outdated.
-	NoteRecord steps.Action = "NoteRecord"
-	// HoldRecord adds the finalizer to a BackupRecord, so that the controller can act before a deleted BackupRecord
+	// StoreEntryOfRecord writes the catalog entry of a verified BackupRecord if the entry is missing or outdated.
+	StoreEntryOfRecord steps.Action = "StoreEntryOfRecord"
+	// ProtectRecord adds the finalizer to a BackupRecord, so that the controller can act before a deleted BackupRecord
 	// is removed. LetRecordGo removes the finalizer and keeps the archive.
-	HoldRecord  steps.Action = "HoldRecord"
-	LetRecordGo steps.Action = "LetRecordGo"
-	// RemakeRecord creates a BackupRecord again because a user requested it. ProveRecord marks a BackupRecord as
-	// verified if the catalog contains it. AnswerAsked removes the user's request.
-	RemakeRecord steps.Action = "RemakeRecord"
-	ProveRecord  steps.Action = "ProveRecord"
-	AnswerAsked  steps.Action = "AnswerAsked"
+	ProtectRecord steps.Action = "ProtectRecord"
+	LetRecordGo   steps.Action = "LetRecordGo"
+	// RemakeRecord creates a BackupRecord again because a user requested it. VerifyRecord marks a BackupRecord as
+	// verified if the catalog contains it. RemoveRequest removes the user's request.
+	RemakeRecord  steps.Action = "RemakeRecord"
+	VerifyRecord  steps.Action = "VerifyRecord"
+	RemoveRequest steps.Action = "RemoveRequest"
 	// StartRemoval creates the Job that deletes the archive of a backup. RetryRemoval deletes a failed Job.
 	// ArchiveRemoved releases the other objects once the archive is deleted.
-	StartRemoval   steps.Action = "StartErase"
-	RetryRemoval   steps.Action = "RetryErase"
-	ArchiveRemoved steps.Action = "Erased"
+	StartRemoval   steps.Action = "StartRemoval"
+	RetryRemoval   steps.Action = "RetryRemoval"
+	ArchiveRemoved steps.Action = "ArchiveRemoved"
 	// RemoveFromStore deletes the archive of a backup from its store and removes the finalizer from the BackupRecord.
-	RemoveFromStore steps.Action = "EraseFromStore"
-	// TellRecord reports in the status of a BackupRecord why its deletion is delayed.
-	TellRecord steps.Action = "TellRecord"
+	RemoveFromStore steps.Action = "RemoveFromStore"
+	// ReportDelay reports in the status of a BackupRecord why its deletion is delayed.
+	ReportDelay steps.Action = "ReportDelay"
 	// LabelRecord changes the label that decides whether the function reads the BackupRecord.
 	LabelRecord steps.Action = "LabelRecord"
-	// TellLost reports in the status that the backup will never be completed, or that it is unknown whether it is
+	// ReportLost reports in the status that the backup will never be completed, or that it is unknown whether it is
 	// verified.
-	TellLost steps.Action = "TellLost"
+	ReportLost steps.Action = "ReportLost"
 )
 
 // An ArchiveStep is the next action for one backup.
@@ -51,7 +51,7 @@ type ArchiveStep struct {
 
 	// Record, Note and Volume are the objects that the action changes or reads.
 	Record *v1.BackupRecord
-	Note   *instance.Note
+	Entry  *instance.Entry
 	Volume *corev1.PersistentVolume
 	// Changes lists the writes of the step in order. If a write is refused, the rest are skipped.
 	Changes []change.Change
@@ -85,17 +85,17 @@ func NextOfArchives(a *instance.Archives) []ArchiveStep {
 		step.Record = r
 		add(step)
 	}
-	for i := range a.Notes {
-		n := &a.Notes[i]
-		if a.Record(n) == nil && isAsked(a, n) && a.LifeOf(n.Spec.Instance.XR) == nil {
-			add(ArchiveStep{Action: RemakeRecord, Note: n,
+	for i := range a.Entries {
+		n := &a.Entries[i]
+		if a.Record(n) == nil && isAsked(a, n) && a.InstanceOf(n.Spec.Instance.XR) == nil {
+			add(ArchiveStep{Action: RemakeRecord, Entry: n,
 				Message: fmt.Sprintf("The BackupRecord of backup %q on volume %q is created again, as requested by "+
 					"its annotation", n.Name, n.Volume)})
 		}
 	}
 	for i := range a.Volumes {
 		if v := &a.Volumes[i]; isAnswered(a, v) {
-			add(ArchiveStep{Action: AnswerAsked, Volume: v})
+			add(ArchiveStep{Action: RemoveRequest, Volume: v})
 		}
 	}
 	return out
@@ -109,14 +109,14 @@ const RecordsForFunction = 100
 // newest first. It never returns the newest BackupRecord of an instance UID, because the function must see whether
 // two instances ran concurrently.
 func OlderRecords(newestFirst []v1.BackupRecord) map[string]bool {
-	out, lives := map[string]bool{}, map[types.UID]bool{}
+	out, instances := map[string]bool{}, map[types.UID]bool{}
 	for i := range newestFirst {
 		r := &newestFirst[i]
-		if i >= RecordsForFunction && r.IsProven() && lives[r.Spec.Instance.XR] {
+		if i >= RecordsForFunction && r.IsVerified() && instances[r.Spec.Instance.XR] {
 			out[r.Name] = true
 		}
-		if r.IsProven() {
-			lives[r.Spec.Instance.XR] = true
+		if r.IsVerified() {
+			instances[r.Spec.Instance.XR] = true
 		}
 	}
 	return out
@@ -124,11 +124,11 @@ func OlderRecords(newestFirst []v1.BackupRecord) map[string]bool {
 
 // isListedAsOlder reports whether a BackupRecord has the label that excludes it from the function's request.
 func isListedAsOlder(a *instance.Archives, r *v1.BackupRecord) bool {
-	return r.Labels[v1.LabelInstance] == a.Life.OlderKey()
+	return r.Labels[v1.LabelInstance] == a.Instance.OlderKey()
 }
 
 func nextOfRecord(a *instance.Archives, r *v1.BackupRecord) ArchiveStep {
-	n, v := a.Note(r), a.VolumeOf(r)
+	n, v := a.Entry(r), a.VolumeOf(r)
 	dying := r.DeletionTimestamp != nil
 	switch {
 	case r.IsInDoubt():
@@ -141,15 +141,15 @@ func nextOfRecord(a *instance.Archives, r *v1.BackupRecord) ArchiveStep {
 		// The restore test must end first. Otherwise its Job would be left without a BackupRecord, and would block
 		// later tests that need the same name.
 		return ArchiveStep{Action: steps.Wait, After: steps.RequeueSoon}
-	case !r.IsProven() && !dying:
+	case !r.IsVerified() && !dying:
 		return nextOfUnproven(a, r, n)
 	case dying && r.MayDeleteArchive() && a.Unasked[r.Name]:
 		return waitFor(r, askAgain, "it is unknown whether the archive exists: "+whyUnasked(r))
-	case dying && r.MayDeleteArchive() && (r.IsProven() || n != nil):
+	case dying && r.MayDeleteArchive() && (r.IsVerified() || n != nil):
 		return removeArchive(a, r)
-	case r.IsProven() && !r.MayDeleteArchive() && v != nil && !noteIsOf(n, r) && HasRoomInIndex(v, r, 0):
-		return ArchiveStep{Action: NoteRecord, Volume: v}
-	case dying && r.IsProven() && v != nil && n == nil: // Without the catalog entry, nothing would refer to the archive.
+	case r.IsVerified() && !r.MayDeleteArchive() && v != nil && !entryIsOf(n, r) && HasRoomInIndex(v, r, 0):
+		return ArchiveStep{Action: StoreEntryOfRecord, Volume: v}
+	case dying && r.IsVerified() && v != nil && n == nil: // Without the catalog entry, nothing would refer to the archive.
 		return waitFor(r, steps.RequeueForPerson,
 			fmt.Sprintf("PersistentVolume %s has no room to record the backup, so no object would refer to its archive. "+
 				"Delete other backups first", v.Name))
@@ -159,7 +159,7 @@ func nextOfRecord(a *instance.Archives, r *v1.BackupRecord) ArchiveStep {
 				"archive is kept",
 				r.BackupName(), v1.AnnotationDeleteArchive)}
 	case !dying && !instance.HasFinalizer(r):
-		return ArchiveStep{Action: HoldRecord}
+		return ArchiveStep{Action: ProtectRecord}
 	}
 	return ArchiveStep{Action: steps.NoOp}
 }
@@ -168,7 +168,7 @@ func nextOfRecord(a *instance.Archives, r *v1.BackupRecord) ArchiveStep {
 // reports what must be repaired. The controller writes no catalog entry from it. If it is being deleted, it is
 // released only if the catalog contains the archive.
 func nextOfUnreadable(a *instance.Archives, r *v1.BackupRecord) ArchiveStep {
-	isNoted := slices.ContainsFunc(a.Notes, func(n instance.Note) bool { return n.Name == r.Name && !n.Unreadable })
+	isNoted := slices.ContainsFunc(a.Entries, func(n instance.Entry) bool { return n.Name == r.Name && !n.Unreadable })
 	switch dying := r.DeletionTimestamp != nil; {
 	case dying && isNoted && !r.MayDeleteArchive() && instance.HasFinalizer(r):
 		return ArchiveStep{Action: LetRecordGo,
@@ -176,25 +176,25 @@ func nextOfUnreadable(a *instance.Archives, r *v1.BackupRecord) ArchiveStep {
 				"archive is kept",
 				r.BackupName(), v1.AnnotationDeleteArchive)}
 	case dying:
-		return sayOnce(r, TellRecord, r.WhyUnreadable(), steps.RequeueForPerson)
+		return reportOnce(r, ReportDelay, r.WhyUnreadable(), steps.RequeueForPerson)
 	case !instance.HasFinalizer(r):
-		return ArchiveStep{Action: HoldRecord}
+		return ArchiveStep{Action: ProtectRecord}
 	}
-	return sayOnce(r, TellLost, r.WhyUnreadable(), steps.RequeueForPerson)
+	return reportOnce(r, ReportLost, r.WhyUnreadable(), steps.RequeueForPerson)
 }
 
 // nextOfUnproven handles an unverified BackupRecord that is not being deleted.
-func nextOfUnproven(a *instance.Archives, r *v1.BackupRecord, n *instance.Note) ArchiveStep {
+func nextOfUnproven(a *instance.Archives, r *v1.BackupRecord, n *instance.Entry) ArchiveStep {
 	switch {
 	case n != nil && !n.Unreadable:
-		return ArchiveStep{Action: ProveRecord, Note: n,
+		return ArchiveStep{Action: VerifyRecord, Entry: n,
 			Message: fmt.Sprintf("Backup %q is verified, as recorded on volume %q", r.BackupName(), n.Volume)}
 	case a.Unasked[r.Name]:
-		return TellUnasked(r)
+		return ReportUnrequested(r)
 	case r.Status.Message != WhyLost(r):
-		return ArchiveStep{Action: TellLost, Message: WhyLost(r)}
+		return ArchiveStep{Action: ReportLost, Message: WhyLost(r)}
 	case !instance.HasFinalizer(r):
-		return ArchiveStep{Action: HoldRecord}
+		return ArchiveStep{Action: ProtectRecord}
 	case r.InStore():
 		return ArchiveStep{Action: steps.Wait, After: askAgain} // No event reports that the objects in the store were restored.
 	}
@@ -204,23 +204,23 @@ func nextOfUnproven(a *instance.Archives, r *v1.BackupRecord, n *instance.Note) 
 // isLifesAffair reports whether the reconcile of an existing instance handles the BackupRecord. That reconcile does
 // not handle verified BackupRecords of earlier backups of a running instance.
 func isLifesAffair(a *instance.Archives, r *v1.BackupRecord) bool {
-	life := a.LifeOf(r.Spec.Instance.XR)
-	return life != nil && (!r.IsProven() || r.Name == life.Life.RecordName())
+	instanceID := a.InstanceOf(r.Spec.Instance.XR)
+	return instanceID != nil && (!r.IsVerified() || r.Name == instanceID.Instance.RecordName())
 }
 
 // askAgain is the interval at which the store is read again while it is unknown whether a backup is verified.
 const askAgain = time.Minute
 
-// TellUnasked reports that it is unknown whether a backup is verified, and schedules another check.
-func TellUnasked(r *v1.BackupRecord) ArchiveStep {
+// ReportUnrequested reports that it is unknown whether a backup is verified, and schedules another check.
+func ReportUnrequested(r *v1.BackupRecord) ArchiveStep {
 	reason := fmt.Sprintf("It is unknown whether this backup is verified: %s. The controller retries. To give up "+
 		"the backup: kubectl delete backuprecord %s", whyUnasked(r), r.Name)
-	return sayOnce(r, TellLost, reason, askAgain)
+	return reportOnce(r, ReportLost, reason, askAgain)
 }
 
-// sayOnce writes a message to the status of a BackupRecord if the message has changed. Otherwise it schedules another
+// reportOnce writes a message to the status of a BackupRecord if the message has changed. Otherwise it schedules another
 // check.
-func sayOnce(r *v1.BackupRecord, tell steps.Action, reason string, after time.Duration) ArchiveStep {
+func reportOnce(r *v1.BackupRecord, tell steps.Action, reason string, after time.Duration) ArchiveStep {
 	if r.Status.Message == reason {
 		return ArchiveStep{Action: steps.Wait, After: after}
 	}
@@ -251,16 +251,16 @@ func WhyLost(r *v1.BackupRecord) string {
 		r.Name)
 }
 
-// noteIsOf reports whether a catalog entry belongs to this BackupRecord and has the same content.
-func noteIsOf(n *instance.Note, r *v1.BackupRecord) bool {
+// entryIsOf reports whether a catalog entry belongs to this BackupRecord and has the same content.
+func entryIsOf(n *instance.Entry, r *v1.BackupRecord) bool {
 	if n == nil || n.Unreadable {
 		return false
 	}
-	return NoteText(&v1.BackupRecord{ObjectMeta: objectMeta(n), Spec: n.Spec}) == NoteText(r)
+	return EntryText(&v1.BackupRecord{ObjectMeta: objectMeta(n), Spec: n.Spec}) == EntryText(r)
 }
 
 // isAsked reports whether a user has requested the BackupRecord of a catalog entry.
-func isAsked(a *instance.Archives, n *instance.Note) bool {
+func isAsked(a *instance.Archives, n *instance.Entry) bool {
 	if n.Unreadable {
 		return false
 	}
@@ -278,9 +278,9 @@ func isAnswered(a *instance.Archives, v *corev1.PersistentVolume) bool {
 	if v.Annotations[v1.AnnotationMakeRecord] == "" {
 		return false
 	}
-	for i := range a.Notes {
-		n := &a.Notes[i]
-		if r := a.Record(n); n.Volume == v.Name && isAsked(a, n) && (r == nil || !r.IsProven()) {
+	for i := range a.Entries {
+		n := &a.Entries[i]
+		if r := a.Record(n); n.Volume == v.Name && isAsked(a, n) && (r == nil || !r.IsVerified()) {
 			return false
 		}
 	}
@@ -337,18 +337,18 @@ func waitFor(r *v1.BackupRecord, after time.Duration, reason string) ArchiveStep
 	reason = fmt.Sprintf("The deletion waits: %s. To delete the BackupRecord and keep the archive: kubectl "+
 		"annotate msbr %s %s-",
 		reason, r.Name, v1.AnnotationDeleteArchive)
-	return sayOnce(r, TellRecord, reason, after)
+	return reportOnce(r, ReportDelay, reason, after)
 }
 
 // whyUnreachable returns why the archive of a backup cannot be accessed, or must not be deleted yet. It returns "" if
 // a Job or the store can delete it.
 func whyUnreachable(a *instance.Archives, r *v1.BackupRecord) string {
 	i, c, v := r.Spec.Instance, a.PVC, a.VolumeOf(r)
-	pvc := i.Namespace + "/" + a.Life.BackupPVCName()
+	pvc := i.Namespace + "/" + a.Instance.BackupPVCName()
 	switch {
 	case a.Restoring[r.Name] != "":
 		return a.Restoring[r.Name] + " is being restored from it"
-	case !IsRemovable(a.Life, r):
+	case !IsRemovable(a.Instance, r):
 		return "its archive is not in the directory where the controller stores archives. Delete the archive manually"
 	case r.InStore():
 		return ""

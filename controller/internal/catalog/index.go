@@ -26,7 +26,7 @@ const (
 // after that.
 func HasRoomInIndex(v *corev1.PersistentVolume, r *v1.BackupRecord, left int) bool {
 	key := v1.AnnotationBackupPrefix + r.Name
-	size := len(key) + len(NoteText(r))
+	size := len(key) + len(EntryText(r))
 	for k, text := range v.Annotations {
 		if k != key {
 			size += len(k) + len(text)
@@ -46,5 +46,5 @@ func FullIndex(s *instance.State) string {
 		"contain %d backups, and retention (spec.backup.retention) keeps all of them. Keep fewer, or delete "+
 		"backups that are not needed together with their archives: kubectl annotate backuprecord NAME "+
 		"%s=UID-OF-THE-RECORD, and then kubectl delete backuprecord NAME",
-		s.BackupPV.Name, len(s.Notes), v1.AnnotationDeleteArchive)
+		s.BackupPV.Name, len(s.Entries), v1.AnnotationDeleteArchive)
 }

@@ -26,10 +26,10 @@ func whatItRemoves(c *corev1.PersistentVolumeClaim) string {
 
 // RemovalJob returns the Job that deletes the directory of one backup and nothing else.
 func RemovalJob(a *instance.Archives, r *v1.BackupRecord, v *corev1.PersistentVolume) *batchv1.Job {
-	life := a.Life
-	life.XR = r.Spec.Instance.XR
+	instanceID := a.Instance
+	instanceID.XR = r.Spec.Instance.XR
 	j := agent.VolumeJob{
-		Of: life, Namespace: life.Namespace, Name: v1.RemovalJobName(r.Name), Component: v1.ComponentRemoval,
+		Of: instanceID, Namespace: instanceID.Namespace, Name: v1.RemovalJobName(r.Name), Component: v1.ComponentRemoval,
 		Image:     a.Settings.AgentImage,
 		Resources: a.Settings.JobResources, Nodes: r.Spec.Nodes, PullSecrets: r.Spec.ImagePullSecrets,
 		OnNode: v.Spec.HostPath != nil, Command: agent.Prune(steps.BackupPath, r.Name),
@@ -44,25 +44,25 @@ func RemovalJob(a *instance.Archives, r *v1.BackupRecord, v *corev1.PersistentVo
 func changesOnArchive(a *instance.Archives, step ArchiveStep) []change.Change {
 	r := step.Record
 	switch step.Action { //nolint:exhaustive // The other actions are for existing instances.
-	case NoteRecord:
-		return []change.Change{WriteNote(step.Volume, r)}
-	case HoldRecord:
+	case StoreEntryOfRecord:
+		return []change.Change{WriteEntry(step.Volume, r)}
+	case ProtectRecord:
 		return []change.Change{change.PatchObject(client.Object(r), steps.AddFinalizer)}
 	case LabelRecord:
 		return []change.Change{change.PatchObject(r, func(r *v1.BackupRecord) {
-			key := a.Life.OlderKey()
+			key := a.Instance.OlderKey()
 			if isListedAsOlder(a, r) {
-				key = a.Life.Key()
+				key = a.Instance.Key()
 			}
 			steps.SetLabelsAndAnnotations(r, map[string]string{v1.LabelInstance: key}, nil)
 		})}
 	case LetRecordGo:
 		return []change.Change{steps.RemoveFinalizer(r)}
 	case RemakeRecord:
-		return []change.Change{MakeRecordAgain(step.Note)}
-	case ProveRecord:
-		return ProveAsNoted(r, step.Note, a.Now)
-	case AnswerAsked:
+		return []change.Change{MakeRecordAgain(step.Entry)}
+	case VerifyRecord:
+		return VerifyAsRecorded(r, step.Entry, a.Now)
+	case RemoveRequest:
 		return []change.Change{change.PatchObject(step.Volume, func(v *corev1.PersistentVolume) {
 			delete(v.Annotations, v1.AnnotationMakeRecord)
 		})}
@@ -74,7 +74,7 @@ func changesOnArchive(a *instance.Archives, step ArchiveStep) []change.Change {
 		return releaseRecord(a, r)
 	case RemoveFromStore:
 		return []change.Change{removeFromStore(r), steps.RemoveFinalizer(r)}
-	case TellRecord, TellLost:
+	case ReportDelay, ReportLost:
 		return []change.Change{PatchRecordStatus(r, func(st *v1.BackupRecordStatus) { st.Message = step.Message }).OrGone()}
 	}
 	return nil
@@ -87,11 +87,11 @@ func deleteRemovalJob(a *instance.Archives, r *v1.BackupRecord) change.Change {
 // releaseRecord releases all objects of a deleted archive. The BackupRecord is last, because after a crash the
 // controller finds the other objects through it.
 func releaseRecord(a *instance.Archives, r *v1.BackupRecord) []change.Change {
-	return append(RemoveNotes(a.Volumes, r.Name), deleteRemovalJob(a, r), steps.RemoveFinalizer(r))
+	return append(RemoveEntries(a.Volumes, r.Name), deleteRemovalJob(a, r), steps.RemoveFinalizer(r))
 }
 
 // objectMeta returns the metadata of a BackupRecord that its catalog entry contains.
-func objectMeta(n *instance.Note) metav1.ObjectMeta {
+func objectMeta(n *instance.Entry) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: n.Name, UID: n.Record, CreationTimestamp: n.AnnouncedAt}
 }
 
@@ -108,9 +108,9 @@ func RemoveAttempts(s *instance.State, record client.Object) change.Change {
 		change.Remote{Store: s.Store(), Instance: s.BackedUp(), Record: record.GetName()}).OrNot()
 }
 
-// isInOwnFolder reports whether an archive is stored in the prefix that its Job had access to. Such an archive is
+// isInOwnDir reports whether an archive is stored in the prefix that its Job had access to. Such an archive is
 // deleted together with its catalog entry. An imported archive is stored where another cluster wrote it.
-func isInOwnFolder(r *v1.BackupRecord) bool {
+func isInOwnDir(r *v1.BackupRecord) bool {
 	parts := strings.Split(r.Spec.Archive.Path, "/")
 	return len(parts) == 5 && parts[0] == v1.StoreLayout && parts[3] == r.Name
 }

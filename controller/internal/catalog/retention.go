@@ -26,7 +26,7 @@ func deleteOldBackups(s *instance.State, step steps.Step) []change.Change {
 		if r.GetDeletionTimestamp() == nil {
 			out = append(out, markForRemoval(r))
 		} else {
-			out = append(out, RemoveNotes(s.BackupPVs, r.GetName())...)
+			out = append(out, RemoveEntries(s.BackupPVs, r.GetName())...)
 		}
 		out = append(out, steps.DeleteOrRelease(r))
 	}
@@ -46,8 +46,8 @@ func markForRemoval(r client.Object) change.Change {
 // the backups of this instance. It excludes backups of this instance, backups that conflict with them, and backups
 // that another instance is being restored from. It also keeps the newest restore-tested backup.
 func ExpiredBackups(s *instance.State) []client.Object {
-	return Expired(s, ProvenBackupsHere(s), func(r *v1.BackupRecord) bool {
-		return r.Spec.Instance.XR != s.Life.XR && !r.IsRivalOf(s.Record()) && s.Restoring[r.Name] == ""
+	return Expired(s, VerifiedBackupsHere(s), func(r *v1.BackupRecord) bool {
+		return r.Spec.Instance.XR != s.Instance.XR && !r.IsRivalOf(s.Record()) && s.Restoring[r.Name] == ""
 	})
 }
 
@@ -65,7 +65,7 @@ func Expired(s *instance.State, records []*v1.BackupRecord, mayGo func(*v1.Backu
 			restorable = true
 			continue
 		}
-		if i >= keep && !isKeptByAge(s, r) && !r.IsInDoubt() && mayGo(r) && IsRemovable(s.Life, r) {
+		if i >= keep && !isKeptByAge(s, r) && !r.IsInDoubt() && mayGo(r) && IsRemovable(s.Instance, r) {
 			out = append(out, r)
 		}
 	}
@@ -80,8 +80,8 @@ func isKeptByAge(s *instance.State, r *v1.BackupRecord) bool {
 		return false
 	}
 	since := r.Announced().Time
-	if provenAt := r.Status.CompletionTime; provenAt != nil && provenAt.After(since) {
-		since = provenAt.Time
+	if verifiedAt := r.Status.CompletionTime; verifiedAt != nil && verifiedAt.After(since) {
+		since = verifiedAt.Time
 	}
 	return !s.Skew.IsTrusted() || s.Now.Sub(since) < minAge
 }
@@ -96,13 +96,13 @@ func BackupsToKeep(s *instance.State) int {
 	return v1.DefaultKeep
 }
 
-// ProvenBackupsHere returns the verified BackupRecords whose archives are stored on this instance's backup volume or
+// VerifiedBackupsHere returns the verified BackupRecords whose archives are stored on this instance's backup volume or
 // in its store, newest first. It includes the backups of this namespace, and of the previous namespaces whose volume
 // this namespace adopted.
-func ProvenBackupsHere(s *instance.State) []*v1.BackupRecord {
+func VerifiedBackupsHere(s *instance.State) []*v1.BackupRecord {
 	var out []*v1.BackupRecord
 	for i := range s.Records {
-		if r := &s.Records[i]; r.IsProven() && isBeside(s, r) {
+		if r := &s.Records[i]; r.IsVerified() && isStoredHere(s, r) {
 			out = append(out, r)
 		}
 	}
@@ -110,17 +110,17 @@ func ProvenBackupsHere(s *instance.State) []*v1.BackupRecord {
 }
 
 // IsRemovable reports whether an archive is stored in the directory that the controller chose for it.
-func IsRemovable(life v1.Instance, r *v1.BackupRecord) bool {
+func IsRemovable(instanceID v1.Instance, r *v1.BackupRecord) bool {
 	a := r.Spec.Archive
 	if r.InStore() {
-		return isInOwnFolder(r)
+		return isInOwnDir(r)
 	}
-	return a != nil && a.PVCName == life.BackupPVCName() && a.Path == path.Join(r.Name, ArchiveName)
+	return a != nil && a.PVCName == instanceID.BackupPVCName() && a.Path == path.Join(r.Name, ArchiveName)
 }
 
-// isBeside reports whether a backup is stored on the same volume, or in the same store, as the backups of this
+// isStoredHere reports whether a backup is stored on the same volume, or in the same store, as the backups of this
 // instance.
-func isBeside(s *instance.State, r *v1.BackupRecord) bool {
+func isStoredHere(s *instance.State, r *v1.BackupRecord) bool {
 	if store := s.Store(); store != "" {
 		return r.InStore() && r.Spec.Archive.Store == store
 	}
@@ -129,10 +129,10 @@ func isBeside(s *instance.State, r *v1.BackupRecord) bool {
 
 // MarkExpired marks expired backups in a store for deletion. Their archives are deleted with the BackupRecords, and
 // the deletion of the instance does not wait for that.
-func MarkExpired(s *instance.State) (steps.Step, bool) { return Condemn(ExpiredBackups(s)) }
+func MarkExpired(s *instance.State) (steps.Step, bool) { return MarkForRemoval(ExpiredBackups(s)) }
 
-// Condemn marks backups for deletion, except those that are already being deleted.
-func Condemn(old []client.Object) (steps.Step, bool) {
+// MarkForRemoval marks backups for deletion, except those that are already being deleted.
+func MarkForRemoval(old []client.Object) (steps.Step, bool) {
 	old = steps.WithoutDeleted(old)
 	return steps.Step{Action: steps.MarkForRemoval, Targets: old, Message: "Deleting older backups"}, len(old) > 0
 }

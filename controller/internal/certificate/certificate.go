@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	// AuthorityLife is the lifetime of a certificate authority.
-	AuthorityLife = 10 * 365 * 24 * time.Hour
-	// Life is the lifetime of a certificate. The controller renews it after two thirds of this time.
-	Life = 90 * 24 * time.Hour
+	// AuthorityLifetime is the lifetime of a certificate authority.
+	AuthorityLifetime = 10 * 365 * 24 * time.Hour
+	// Instance is the lifetime of a certificate. The controller renews it after two thirds of this time.
+	Instance = 90 * 24 * time.Hour
 	// Slack is the maximum difference between clocks. The validity of a certificate begins this long before its
 	// creation.
 	Slack = time.Hour
@@ -51,7 +51,7 @@ func (n Names) All() []string {
 // NewAuthority returns a self-signed certificate authority. The name is only informative.
 func NewAuthority(now time.Time, name string) (Pair, error) {
 	return newPair(now, &x509.Certificate{
-		Subject: pkix.Name{CommonName: name}, NotAfter: now.Add(AuthorityLife),
+		Subject: pkix.Name{CommonName: name}, NotAfter: now.Add(AuthorityLifetime),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign, MaxPathLenZero: true,
 	}, nil)
 }
@@ -63,7 +63,7 @@ func (p Pair) Sign(now time.Time, names Names) (Pair, error) {
 		return Pair{}, err
 	}
 	c := &x509.Certificate{
-		NotAfter: now.Add(Life), DNSNames: names.DNS, IPAddresses: names.IPs,
+		NotAfter: now.Add(Instance), DNSNames: names.DNS, IPAddresses: names.IPs,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	if authority.NotAfter.Before(c.NotAfter) {
@@ -144,7 +144,7 @@ func (p Pair) WhyRenew(issuer Pair, now time.Time, names Names) string {
 		return "it is signed by a different certificate authority"
 	case now.Before(c.NotBefore):
 		return fmt.Sprintf("it is not valid before %s: the clock of its issuer was ahead", c.NotBefore)
-	case now.After(c.NotBefore.Add(Slack).Add(Life / 3 * 2)):
+	case now.After(c.NotBefore.Add(Slack).Add(Instance / 3 * 2)):
 		return fmt.Sprintf("it expires at %s", c.NotAfter)
 	case !sameNames(c.DNSNames, c.IPAddresses, names):
 		return "it is for other host names"

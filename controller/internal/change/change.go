@@ -100,17 +100,17 @@ type Change struct {
 type Remote struct {
 	// Store is the name of the BackupStore.
 	Store string
-	// Note is the catalog entry of the backup. It is used to publish the backup and to remove other files below its
+	// Entry is the catalog entry of the backup. It is used to publish the backup and to remove other files below its
 	// prefix.
-	Note *v1.StoreNote
+	Entry *v1.StoreEntry
 	// Instance and Record identify the backup to delete.
 	Instance v1.BackedUpInstance
 	Record   string
 	// Sum is the SHA-256 checksum of the archive to delete.
 	Sum string
-	// Folder is the prefix below which a Job may write new archives. If it is empty, Archive is the archive that the
+	// Prefix is the prefix below which a Job may write new archives. If it is empty, Archive is the archive that the
 	// Job may read, and Manifest its manifest.
-	Folder, Archive string
+	Prefix, Archive string
 	Manifest        []byte
 	// Log is the prefix of an archived binary log that the Job may read in addition to the archive, or "".
 	Log string

@@ -31,8 +31,8 @@ type Writer struct {
 // Stores applies changes in stores. If an error does not come from the API server, it comes from the store or from
 // the connection to it.
 type Stores interface {
-	Publish(ctx context.Context, store string, n *v1.StoreNote) error
-	RemoveLeftovers(ctx context.Context, store string, n *v1.StoreNote) error
+	Publish(ctx context.Context, store string, n *v1.StoreEntry) error
+	RemoveLeftovers(ctx context.Context, store string, n *v1.StoreEntry) error
 	// Remove deletes a backup. If the catalog entry has a different checksum, nothing below its prefix is deleted.
 	Remove(ctx context.Context, store string, i v1.BackedUpInstance, record, sum string) error
 	RemoveAttempts(ctx context.Context, store string, i v1.BackedUpInstance, record string) error
@@ -176,9 +176,9 @@ func (w Writer) apply(ctx context.Context, c Change) (client.Object, error) {
 func (w Writer) doInStore(ctx context.Context, verb Verb, o client.Object, r *Remote) (client.Object, error) {
 	switch verb { //nolint:exhaustive // Other verbs are for the API server.
 	case Publish:
-		return o, w.Stores.Publish(ctx, r.Store, r.Note)
+		return o, w.Stores.Publish(ctx, r.Store, r.Entry)
 	case RemoveLeftovers:
-		return o, w.Stores.RemoveLeftovers(ctx, r.Store, r.Note)
+		return o, w.Stores.RemoveLeftovers(ctx, r.Store, r.Entry)
 	case Remove:
 		return o, w.Stores.Remove(ctx, r.Store, r.Instance, r.Record, r.Sum)
 	case RemoveAttempts:

@@ -311,11 +311,11 @@ type toldStores struct {
 	err  map[Verb]error
 }
 
-func (s *toldStores) Publish(_ context.Context, store string, _ *v1.StoreNote) error {
+func (s *toldStores) Publish(_ context.Context, store string, _ *v1.StoreEntry) error {
 	return s.do(Publish, store)
 }
 
-func (s *toldStores) RemoveLeftovers(_ context.Context, store string, _ *v1.StoreNote) error {
+func (s *toldStores) RemoveLeftovers(_ context.Context, store string, _ *v1.StoreEntry) error {
 	return s.do(RemoveLeftovers, store)
 }
 
@@ -328,7 +328,7 @@ func (s *toldStores) RemoveAttempts(_ context.Context, store string, _ v1.Backed
 }
 
 func (s *toldStores) Access(_ context.Context, remote *Remote) (map[string][]byte, error) {
-	return map[string][]byte{"k": []byte("to " + remote.Folder)}, s.do(GiveAccess, remote.Store)
+	return map[string][]byte{"k": []byte("to " + remote.Prefix)}, s.do(GiveAccess, remote.Store)
 }
 
 func (s *toldStores) do(v Verb, store string) error {
@@ -358,10 +358,10 @@ func TestInStore(t *testing.T) {
 			changes: []Change{InStore(Remove, object, Remote{Store: "s"}), DeleteObject(object, "")},
 			err:     map[Verb]error{Remove: failed}, told: []string{"Remove s"}, want: map[string]string{"a": ""}},
 		"Access": {reason: "It is made.",
-			changes: []Change{InStore(GiveAccess, secret("b", nil), Remote{Store: "s", Folder: "f"})},
+			changes: []Change{InStore(GiveAccess, secret("b", nil), Remote{Store: "s", Prefix: "f"})},
 			told:    []string{"GiveAccess s"}, want: map[string]string{"a": "", "b/k": "to f"}},
 		"Again": {reason: "What is there goes: it may be another's.",
-			changes: []Change{InStore(GiveAccess, secret("a", nil), Remote{Store: "s", Folder: "f"})},
+			changes: []Change{InStore(GiveAccess, secret("a", nil), Remote{Store: "s", Prefix: "f"})},
 			told:    []string{"GiveAccess s"}, want: map[string]string{"a/k": "to f"}},
 		"NoWay": {reason: "No Job is made without.",
 			changes: []Change{InStore(GiveAccess, secret("b", nil), Remote{Store: "s"}), NewObject(secret("job", nil))},
@@ -491,7 +491,7 @@ func TestAccessOfAnother(t *testing.T) {
 	}{"Own": {secretOf("one"), true}, "Another": {secretOf("two"), false}, "Foreign": {secret("a", nil), false}} {
 		kube := fake.NewClientBuilder().WithObjects(tc.existing).Build()
 		err := Writer{Client: kube, Stores: &toldStores{}}.Apply(t.Context(),
-			[]Change{InStore(GiveAccess, secretOf("one"), Remote{Store: "s", Folder: "f"})})
+			[]Change{InStore(GiveAccess, secretOf("one"), Remote{Store: "s", Prefix: "f"})})
 		if (err == nil) != tc.want || !tc.want && !kerrors.IsForbidden(err) {
 			t.Errorf("%s: got %v", name, err)
 		}

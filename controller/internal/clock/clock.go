@@ -90,8 +90,8 @@ func (w *Watch) read() (time.Time, Skew) {
 	return now, Skew{Ahead: now.Round(0).Sub(w.told.Add(w.monotonic() - w.toldAt))}
 }
 
-// note stores the time from a response. sent is the monotonic time at which the request was sent.
-func (w *Watch) note(date string, sent time.Duration) {
+// record stores the time from a response. sent is the monotonic time at which the request was sent.
+func (w *Watch) record(date string, sent time.Duration) {
 	told, err := http.ParseTime(date)
 	if err != nil {
 		return // For example, a response that switches protocols has no date.
@@ -114,7 +114,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	sent := t.watch.monotonic()
 	answer, err := t.next.RoundTrip(r)
 	if err == nil {
-		t.watch.note(answer.Header.Get("Date"), sent)
+		t.watch.record(answer.Header.Get("Date"), sent)
 	}
 	return answer, err
 }

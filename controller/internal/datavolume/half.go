@@ -15,7 +15,7 @@ import (
 )
 
 // Dump returns the path of a dump file, which is next to the data that is created from it.
-func (h Half) Dump(object string) string { return filepath.Join(h.Folder(), path.Base(object)) }
+func (h Half) Dump(object string) string { return filepath.Join(h.Dir(), path.Base(object)) }
 
 // A Half is the directory in which the containers of an import create the data. It becomes the data directory only
 // when it is complete.
@@ -31,14 +31,14 @@ type Half struct {
 // importedData is the data directory in the directory of an import. ImportedHalf is its path on the volume.
 const (
 	importedData = "data"
-	ImportedHalf = agent.ImportFolder + "/" + importedData
+	ImportedHalf = agent.ImportDir + "/" + importedData
 )
 
 // ImportPrefix is the prefix of Marker.Archive for imported data. It distinguishes an import from a restored archive.
 const ImportPrefix = "import/"
 
-// Folder returns the path of the import's directory.
-func (h Half) Folder() string { return filepath.Join(h.Volume, agent.ImportFolder) }
+// Dir returns the path of the import's directory.
+func (h Half) Dir() string { return filepath.Join(h.Volume, agent.ImportDir) }
 
 // A Making is a Half that this process keeps locked until Close.
 type Making struct {
@@ -54,7 +54,7 @@ func (h Half) Begin(ctx context.Context) (*Making, error) {
 		if err := errors.Join(v.checkUnused(ImportedHalf), v.ClearHalves()); err != nil {
 			return fmt.Errorf("cannot remove the files of an earlier run: %w", err)
 		}
-		return v.Mkdir(agent.ImportFolder, 0o755)
+		return v.Mkdir(agent.ImportDir, 0o755)
 	})
 }
 
@@ -80,16 +80,16 @@ func (m *Making) OpenVolume() *Volume { return m.volume }
 // Complete marks the data as complete. It must be called after the server of the import has exited. The next
 // container accepts a Half only if it has this mark.
 func (m *Making) Complete() error {
-	root, err := m.volume.OpenRoot(agent.ImportFolder)
+	root, err := m.volume.OpenRoot(agent.ImportDir)
 	if err != nil {
 		return err
 	}
 	defer root.Close() //nolint:errcheck // The file is already synced.
-	return writeNote(root, CompleteName, m.Name)
+	return writeFile(root, CompleteName, m.Name)
 }
 
 // Remove removes the incomplete data, so that the next run has enough space.
-func (m *Making) Remove() error { return m.volume.RemoveAll(agent.ImportFolder) }
+func (m *Making) Remove() error { return m.volume.RemoveAll(agent.ImportDir) }
 
 // Close closes and unlocks the volume.
 func (m *Making) Close() { m.volume.CloseVolume() }
@@ -98,7 +98,7 @@ func (m *Making) Close() { m.volume.CloseVolume() }
 const CompleteName = "complete"
 
 // Data returns the path of the data directory in the import's directory.
-func (h Half) Data() string { return filepath.Join(h.Folder(), importedData) }
+func (h Half) Data() string { return filepath.Join(h.Dir(), importedData) }
 
 // IsDone reports whether the volume already contains the data of this import. It returns an error if the volume
 // contains other data.

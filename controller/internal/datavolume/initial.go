@@ -58,8 +58,8 @@ func (i *Initial) IsImported() (bool, error) {
 	return m != nil && strings.HasPrefix(m.Archive, ImportPrefix), err
 }
 
-// NotePassword records on the volume that the root account has this instance's password.
-func (i *Initial) NotePassword() error {
+// RecordPassword records on the volume that the root account has this instance's password.
+func (i *Initial) RecordPassword() error {
 	m, err := i.Volume.ReadMarker()
 	if err != nil {
 		return err
@@ -90,8 +90,8 @@ func HowStopped(dir *os.Root) (datadir.Shutdown, error) {
 // Data returns the path of the data directory.
 func (i *Initial) Data() string { return filepath.Join(i.path, i.Volume.directory) }
 
-// Folder returns the path of the directory in which the database is initialized.
-func (i *Initial) Folder() string { return filepath.Join(i.path, i.folderName()) }
+// Dir returns the path of the directory in which the database is initialized.
+func (i *Initial) Dir() string { return filepath.Join(i.path, i.dirName()) }
 
 // HasData reports whether the data directory contains anything. Such a directory is never overwritten. HasData
 // returns an error if the data belongs to another instance, because the server would use that instance's data and
@@ -110,12 +110,12 @@ func (i *Initial) HasData() (bool, error) {
 // Nothing returns an error if the volume shows signs of lost data, see CheckNothing.
 func (i *Initial) Nothing() error { return i.Volume.CheckNothing() }
 
-// NoteStart records the version of a server that is started on the data, unless it is already recorded.
-func (i *Initial) NoteStart(serverVersion string) error {
+// RecordStart records the version of a server that is started on the data, unless it is already recorded.
+func (i *Initial) RecordStart(serverVersion string) error {
 	if i.Volume.StartedVersion() == serverVersion {
 		return nil
 	}
-	return writeNote(i.Volume.Root, StartedName, started{Version: serverVersion})
+	return writeFile(i.Volume.Root, StartedName, started{Version: serverVersion})
 }
 
 // started is the content of the file StartedName.
@@ -126,7 +126,7 @@ type started struct {
 // StartedVersion returns the version of the last started server. It returns "" if the file is missing or
 // unreadable, because callers have other sources for the version.
 func (v *Volume) StartedVersion() string {
-	raw, err := readNote(v.Root, StartedName)
+	raw, err := readFile(v.Root, StartedName)
 	if err != nil {
 		return ""
 	}
@@ -144,7 +144,7 @@ func (v *Volume) StartedVersion() string {
 // than the run itself. Clear waits for that server, because two servers in one directory would not create a database.
 func (i *Initial) Clear(timeout time.Duration) error {
 	for end := time.Now().Add(timeout); ; time.Sleep(timeout / 100) {
-		err := i.Volume.checkUnused(i.folderName())
+		err := i.Volume.checkUnused(i.dirName())
 		if err == nil {
 			break
 		}
@@ -155,7 +155,7 @@ func (i *Initial) Clear(timeout time.Duration) error {
 	}
 	// The marker of incomplete data is removed first. A marker without its directory would mean that a user has removed
 	// a database.
-	for _, name := range []string{MarkerName, MarkerName + PartialSuffix, i.folderName()} {
+	for _, name := range []string{MarkerName, MarkerName + PartialSuffix, i.dirName()} {
 		if err := i.Volume.RemoveAll(name); err != nil {
 			return fmt.Errorf("cannot remove the files of an earlier initialization: %w", err)
 		}
@@ -169,21 +169,21 @@ func (i *Initial) Publish() error {
 	if err := i.checkStopped(); err != nil {
 		return err
 	}
-	if err := i.Volume.writeMarker(i.folderName(), Marker{XR: i.xr}); err != nil {
+	if err := i.Volume.writeMarker(i.dirName(), Marker{XR: i.xr}); err != nil {
 		return err
 	}
 	if err := unix.Syncfs(FileDescriptor(i.Volume.Handle)); err != nil {
 		return fmt.Errorf("cannot write the new database to disk: %w", err)
 	}
-	if err := i.Volume.replaceEmpty(i.folderName(), i.Volume.directory); err != nil {
+	if err := i.Volume.replaceEmpty(i.dirName(), i.Volume.directory); err != nil {
 		return err
 	}
-	return SyncFolder(i.Volume.Root)
+	return SyncDir(i.Volume.Root)
 }
 
 // checkStopped returns an error if the server is still running or did not stop cleanly.
 func (i *Initial) checkStopped() error {
-	shutdown, err := i.Volume.StoppedIn(i.folderName())
+	shutdown, err := i.Volume.StoppedIn(i.dirName())
 	if err != nil {
 		return err
 	}
@@ -193,4 +193,4 @@ func (i *Initial) checkStopped() error {
 	return nil
 }
 
-func (i *Initial) folderName() string { return i.Volume.directory + initialSuffix }
+func (i *Initial) dirName() string { return i.Volume.directory + initialSuffix }

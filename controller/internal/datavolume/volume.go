@@ -62,8 +62,8 @@ const (
 // PartialSuffix is the suffix of an incomplete file.
 const PartialSuffix = ".partial"
 
-// maxNote is the maximum size of a marker in bytes.
-const maxNote = 64 << 10
+// maxContent is the maximum size of a marker in bytes.
+const maxContent = 64 << 10
 
 // A Volume is a data volume that is locked against other processes of this program.
 type Volume struct {
@@ -126,7 +126,7 @@ type Marker struct {
 func (v *Volume) ReadMarker() (*Marker, error) { return readMarker(v.Root) }
 
 func readMarker(root *os.Root) (*Marker, error) {
-	raw, err := readNote(root, MarkerName)
+	raw, err := readFile(root, MarkerName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil //nolint:nilnil // A missing marker is not an error.
 	}
@@ -140,24 +140,24 @@ func readMarker(root *os.Root) (*Marker, error) {
 	return m, nil
 }
 
-// writeNote writes a small JSON file to the root of a volume.
-func writeNote(root *os.Root, name string, note any) error {
-	raw, err := json.Marshal(note)
+// writeFile writes a small JSON file to the root of a volume.
+func writeFile(root *os.Root, name string, content any) error {
+	raw, err := json.Marshal(content)
 	if err != nil {
 		return err
 	}
 	return WriteFile(root, name, append(raw, '\n'))
 }
 
-// readNote reads a small file in the root of a volume. A user may have replaced the file with something else, such as
+// readFile reads a small file in the root of a volume. A user may have replaced the file with something else, such as
 // a link.
-func readNote(root *os.Root, name string) ([]byte, error) {
+func readFile(root *os.Root, name string) ([]byte, error) {
 	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close() //nolint:errcheck // Nothing was written.
-	return io.ReadAll(io.LimitReader(f, maxNote))
+	return io.ReadAll(io.LimitReader(f, maxContent))
 }
 
 // maxUID is the maximum length of a UID in a message if it comes from the volume, which is not trusted.
@@ -271,13 +271,13 @@ func (v *Volume) Place(half string, m Marker, afterStep func(string)) error {
 		return err
 	}
 	afterStep(StepRenamed)
-	return SyncFolder(v.Root)
+	return SyncDir(v.Root)
 }
 
-// LockFolder opens a directory and takes the locks that a server takes. It returns an error if a server is running in
+// LockDir opens a directory and takes the locks that a server takes. It returns an error if a server is running in
 // the directory. No server can start there until release is called.
-func (v *Volume) LockFolder(folder string) (dir *os.Root, release func(), err error) {
-	if dir, err = v.OpenRoot(folder); err != nil {
+func (v *Volume) LockDir(directory string) (dir *os.Root, release func(), err error) {
+	if dir, err = v.OpenRoot(directory); err != nil {
 		return nil, nil, err
 	}
 	locks, err := datadir.Lock(dir)
@@ -292,8 +292,8 @@ func (v *Volume) LockFolder(folder string) (dir *os.Root, release func(), err er
 }
 
 // StoppedIn returns how the last server of a directory stopped. It returns an error if a server is running there.
-func (v *Volume) StoppedIn(folder string) (datadir.Shutdown, error) {
-	dir, release, err := v.LockFolder(folder)
+func (v *Volume) StoppedIn(directory string) (datadir.Shutdown, error) {
+	dir, release, err := v.LockDir(directory)
 	if err != nil {
 		return datadir.Shutdown{}, err
 	}
@@ -302,8 +302,8 @@ func (v *Volume) StoppedIn(folder string) (datadir.Shutdown, error) {
 }
 
 // writeMarker writes the marker for a directory that is about to become the data directory.
-func (v *Volume) writeMarker(folder string, m Marker) error {
-	info, err := v.Lstat(folder)
+func (v *Volume) writeMarker(dir string, m Marker) error {
+	info, err := v.Lstat(dir)
 	if err != nil {
 		return err
 	}
@@ -312,18 +312,18 @@ func (v *Volume) writeMarker(folder string, m Marker) error {
 }
 
 func (v *Volume) putMarker(m Marker) error {
-	if err := writeNote(v.Root, MarkerName, m); err != nil {
+	if err := writeFile(v.Root, MarkerName, m); err != nil {
 		return fmt.Errorf("cannot write %s: %w", MarkerName, err)
 	}
 	return nil
 }
 
 // checkUnused returns an error if a server is running in a directory. The directory may be missing.
-func (v *Volume) checkUnused(folder string) error {
-	if _, err := v.Lstat(folder); errors.Is(err, fs.ErrNotExist) {
+func (v *Volume) checkUnused(dir string) error {
+	if _, err := v.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	_, release, err := v.LockFolder(folder)
+	_, release, err := v.LockDir(dir)
 	if err != nil {
 		return err
 	}
@@ -366,11 +366,11 @@ func WriteFile(root *os.Root, name string, content []byte) error {
 		_ = root.Remove(partial) // A leftover file does no harm.
 		return err
 	}
-	return SyncFolder(root)
+	return SyncDir(root)
 }
 
-// SyncFolder flushes the entries of a directory to disk.
-func SyncFolder(root *os.Root) error {
+// SyncDir flushes the entries of a directory to disk.
+func SyncDir(root *os.Root) error {
 	f, err := root.Open(".")
 	if err != nil {
 		return err
@@ -379,11 +379,11 @@ func SyncFolder(root *os.Root) error {
 	return f.Sync()
 }
 
-// MakeFolder creates a directory and its parents, and flushes their entries to disk.
-func MakeFolder(path string) error {
+// MakeDir creates a directory and its parents, and flushes their entries to disk.
+func MakeDir(path string) error {
 	err := os.Mkdir(path, 0o750)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := MakeFolder(filepath.Dir(path)); err != nil {
+		if err := MakeDir(filepath.Dir(path)); err != nil {
 			return err
 		}
 		err = os.Mkdir(path, 0o750)
@@ -399,5 +399,5 @@ func MakeFolder(path string) error {
 		return err
 	}
 	defer above.Close() //nolint:errcheck // Nothing was written through it.
-	return SyncFolder(above)
+	return SyncDir(above)
 }

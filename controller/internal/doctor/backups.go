@@ -22,13 +22,13 @@ func (x *instanceCheck) summarizeBackups() Backups {
 		out.Volumes = append(out.Volumes, v.Name)
 	}
 	for _, r := range x.records {
-		if !r.IsProven() {
+		if !r.IsVerified() {
 			continue
 		}
 		if r.InStore() && !slices.Contains(out.Stores, r.Spec.Archive.Store) {
 			out.Stores = append(out.Stores, r.Spec.Archive.Store)
 		}
-		if out.Proven++; out.Proven == 1 {
+		if out.Verified++; out.Verified == 1 {
 			announced := r.Announced()
 			if r.Status.CompletionTime != nil {
 				announced = *r.Status.CompletionTime
@@ -46,8 +46,8 @@ func (x *instanceCheck) examineRecords() []Finding {
 	for _, r := range x.records {
 		out = append(out, x.deletedRecord(r)...)
 		switch uid := r.Spec.Instance.XR; {
-		case r.IsProven():
-			out = append(out, x.provenRecord(r)...)
+		case r.IsVerified():
+			out = append(out, x.verifiedRecord(r)...)
 		case x.living[uid]:
 			out = append(out, x.unfinishedRecord(r))
 		case !x.orphaned[uid]:
@@ -66,11 +66,11 @@ func (x *instanceCheck) missingRecords() []Finding {
 	if slices.Contains(x.Absent, v1.KindBackupRecord) {
 		return nil
 	}
-	notes, records := x.backupNotes(), x.recordsByValue()
-	newest := instance.Missing(notes, records)
+	entries, records := x.backupEntries(), x.recordsByValue()
+	newest := instance.Missing(entries, records)
 	var out []Finding
-	for i := range notes {
-		n := &notes[i]
+	for i := range entries {
+		n := &entries[i]
 		known := slices.ContainsFunc(records, func(r v1.BackupRecord) bool { return n.Of(&r) })
 		switch {
 		case known:
@@ -85,20 +85,20 @@ func (x *instanceCheck) missingRecords() []Finding {
 				"backup %s on PersistentVolume %s has no BackupRecord: no claim with this name starts until this is resolved",
 				n.Name, n.Volume))
 		case !n.Unreadable:
-			out = append(out, noteFinding("to create the BackupRecord again: "+n.MakeRecord(),
+			out = append(out, newFinding("to create the BackupRecord again: "+n.MakeRecord(),
 				"backup %s on PersistentVolume %s has no BackupRecord", n.Name, n.Volume))
 		}
 	}
 	return out
 }
 
-// backupNotes returns the catalog entries on all volumes of an instance, newest first.
-func (p *subject) backupNotes() []instance.Note {
+// backupEntries returns the catalog entries on all volumes of an instance, newest first.
+func (p *subject) backupEntries() []instance.Entry {
 	volumes := make([]corev1.PersistentVolume, 0, len(p.backupPVs))
 	for _, v := range p.backupPVs {
 		volumes = append(volumes, *v)
 	}
-	return instance.NotesOf(volumes, p.key.Life(""))
+	return instance.EntriesOf(volumes, p.key.Instance(""))
 }
 
 func (p *subject) recordsByValue() []v1.BackupRecord {
@@ -119,8 +119,8 @@ func (x *instanceCheck) deletedRecord(r *v1.BackupRecord) []Finding {
 		cmp.Or(r.Status.Message, "its status contains no reason"))}
 }
 
-// provenRecord checks that the volume or the store of a verified backup exists.
-func (x *instanceCheck) provenRecord(r *v1.BackupRecord) []Finding {
+// verifiedRecord checks that the volume or the store of a verified backup exists.
+func (x *instanceCheck) verifiedRecord(r *v1.BackupRecord) []Finding {
 	var out []Finding
 	if r.InStore() {
 		out = append(out, x.storedRecord(r)...)
@@ -175,7 +175,7 @@ func (x *instanceCheck) examineBackupPVs() []Finding {
 	var out []Finding
 	for _, v := range x.backupPVs {
 		if x.isIdleVolume(v) {
-			out = append(out, noteFinding("inspect it before you change it: kubectl describe pv "+v.Name,
+			out = append(out, newFinding("inspect it before you change it: kubectl describe pv "+v.Name,
 				"PersistentVolume %s is a backup volume without a claim, a BackupRecord or a catalog entry",
 				v.Name))
 			continue
@@ -188,7 +188,7 @@ func (x *instanceCheck) examineBackupPVs() []Finding {
 // earlierVolumes reports volumes of previous namespaces with the same name, which may have had a different owner.
 func (x *instanceCheck) earlierVolumes() []Finding {
 	today, known := x.namespaceUID(x.key.Namespace)
-	advice := "kubectl get pv --selector " + v1.LabelInstance + "=" + x.key.Life("").Key() +
+	advice := "kubectl get pv --selector " + v1.LabelInstance + "=" + x.key.Instance("").Key() +
 		" --output yaml shows the namespace of each volume in the annotation " + v1.AnnotationNamespaceUID
 	names := make([]string, 0, len(x.backupPVs))
 	for _, v := range x.backupPVs {
@@ -200,11 +200,11 @@ func (x *instanceCheck) earlierVolumes() []Finding {
 	}
 	switch {
 	case len(names) > 1:
-		return []Finding{noteFinding(advice,
+		return []Finding{newFinding(advice,
 			"there are %d backup volumes, from different namespaces with this name: %s. A claim is restored only from the "+
 				"volume of its own namespace", len(names), strings.Join(names, ", "))}
 	case len(names) == 1 && known && instance.NamespaceOf(x.backupPVs[0]) != today:
-		return []Finding{noteFinding(advice,
+		return []Finding{newFinding(advice,
 			"the backups on %s belong to a previous namespace with this name: a claim in the current namespace is "+
 				"not restored from them",
 			x.backupPVs[0].Name)}
@@ -232,5 +232,5 @@ func (p *subject) hasRecordOn(v *corev1.PersistentVolume) bool {
 // could write backups to it.
 func (x *instanceCheck) isIdleVolume(v *corev1.PersistentVolume) bool {
 	inUse := x.claim != nil || len(x.xrs)+len(x.holders) > 0
-	return !inUse && !instance.HasNotes(v) && !x.hasRecordOn(v) && !slices.Contains(x.Absent, v1.KindBackupRecord)
+	return !inUse && !instance.HasEntries(v) && !x.hasRecordOn(v) && !slices.Contains(x.Absent, v1.KindBackupRecord)
 }

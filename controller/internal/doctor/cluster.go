@@ -69,8 +69,8 @@ type clusterReader struct {
 func Look(ctx context.Context, r client.Reader, systemNamespace string, now time.Time) (*Cluster, error) {
 	l := &clusterReader{Reader: r,
 		cluster: &Cluster{Now: now, SystemNamespace: systemNamespace, Unread: map[string]string{}}}
-	for _, read := range []func(context.Context) error{l.lookAtVolumes, l.lookAtRecords, l.lookAtStores, l.lookAtRest,
-		l.lookAtComposites, l.lookAtLease} {
+	for _, read := range []func(context.Context) error{l.readVolumes, l.readRecords, l.readStores, l.readRest,
+		l.readComposites, l.readLease} {
 		if err := read(ctx); err != nil {
 			return nil, err
 		}
@@ -78,7 +78,7 @@ func Look(ctx context.Context, r client.Reader, systemNamespace string, now time
 	return l.cluster, nil
 }
 
-func (l *clusterReader) lookAtVolumes(ctx context.Context) error {
+func (l *clusterReader) readVolumes(ctx context.Context) error {
 	volumes := &corev1.PersistentVolumeList{}
 	if err := l.List(ctx, volumes); err != nil {
 		return fmt.Errorf("cannot list PersistentVolumes: %w", err)
@@ -91,14 +91,14 @@ func (l *clusterReader) lookAtVolumes(ctx context.Context) error {
 	return nil
 }
 
-func (l *clusterReader) lookAtRecords(ctx context.Context) error {
+func (l *clusterReader) readRecords(ctx context.Context) error {
 	records := &v1.BackupRecordList{}
 	err := l.List(ctx, records)
 	l.cluster.Records = records.Items
 	return l.isInstalled(v1.KindBackupRecord, err)
 }
 
-func (l *clusterReader) lookAtStores(ctx context.Context) error {
+func (l *clusterReader) readStores(ctx context.Context) error {
 	stores := &v1.BackupStoreList{}
 	err := l.List(ctx, stores)
 	l.cluster.Stores = stores.Items
@@ -120,8 +120,8 @@ func (l *clusterReader) isInstalled(kind string, err error) error {
 	return nil
 }
 
-// lookAtRest reads Jobs and namespaces, including the Jobs of deleted instances.
-func (l *clusterReader) lookAtRest(ctx context.Context) error {
+// readRest reads Jobs and namespaces, including the Jobs of deleted instances.
+func (l *clusterReader) readRest(ctx context.Context) error {
 	ours := client.MatchingLabels{v1.LabelManagedBy: v1.ManagedBy}
 	for _, list := range []struct {
 		kind   schema.GroupVersionKind
@@ -153,7 +153,7 @@ func (l *clusterReader) isAllowed(kind string, err error) error {
 	return nil
 }
 
-func (l *clusterReader) lookAtComposites(ctx context.Context) error {
+func (l *clusterReader) readComposites(ctx context.Context) error {
 	for _, kind := range instance.Kinds() {
 		var claims []*instance.Composite
 		var err error
@@ -190,7 +190,7 @@ func (l *clusterReader) listDecoded(ctx context.Context, kind schema.GroupVersio
 	return out, nil
 }
 
-func (l *clusterReader) lookAtLease(ctx context.Context) error {
+func (l *clusterReader) readLease(ctx context.Context) error {
 	lease := &coordinationv1.Lease{}
 	err := l.Get(ctx, client.ObjectKey{Namespace: l.cluster.SystemNamespace, Name: Lease}, lease)
 	if kerrors.IsNotFound(err) {

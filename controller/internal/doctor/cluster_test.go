@@ -108,7 +108,7 @@ func TestLook(t *testing.T) {
 	all := map[string][]string{
 		"MySQL": {"orders"}, "XMySQL": {"orders-x"}, "PersistentVolume": {"pv-backup", "pv-data"},
 		"PersistentVolumeClaim": {"backup-orders-pvc", "orders-pvc"},
-		"BackupRecord":          {key.Life("uid-0").RecordName()}, "Namespace": {"shop"}, "Lease": {Lease},
+		"BackupRecord":          {key.Instance("uid-0").RecordName()}, "Namespace": {"shop"}, "Lease": {Lease},
 	}
 	cases := map[string]struct {
 		absent  string

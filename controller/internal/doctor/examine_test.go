@@ -21,9 +21,9 @@ import (
 const systemNamespace = "crossplane-mysql-system"
 
 var (
-	now  = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	key  = instance.Key{Kind: v1.KindMySQL, Namespace: "shop", Name: "orders"}
-	life = key.Life("uid-1")
+	now        = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	key        = instance.Key{Kind: v1.KindMySQL, Namespace: "shop", Name: "orders"}
+	instanceID = key.Instance("uid-1")
 )
 
 func ago(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(-d)) }
@@ -68,45 +68,45 @@ func decoded(u *unstructured.Unstructured) *instance.Composite {
 }
 
 func volume(name string, labels map[string]string) corev1.PersistentVolume {
-	pvc := life.DataPVCName()
+	pvc := instanceID.DataPVCName()
 	if labels[v1.LabelComponent] == v1.ComponentBackup {
-		pvc = life.BackupPVCName()
+		pvc = instanceID.BackupPVCName()
 	}
 	return corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: annotations(life),
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: annotations(instanceID),
 			Finalizers: []string{"kubernetes.io/pv-protection", v1.Finalizer}},
 		Spec: corev1.PersistentVolumeSpec{
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
-			ClaimRef:                      &corev1.ObjectReference{Namespace: life.Namespace, Name: pvc},
+			ClaimRef:                      &corev1.ObjectReference{Namespace: instanceID.Namespace, Name: pvc},
 		},
 		Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound},
 	}
 }
 
 func backupLabels() map[string]string {
-	l := key.Life("").Labels()
+	l := key.Instance("").Labels()
 	l[v1.LabelComponent] = v1.ComponentBackup
 	return l
 }
 
 func handle(name, volume string) corev1.PersistentVolumeClaim {
 	return corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name), Labels: life.Labels(),
-			Annotations: annotations(life), Finalizers: []string{v1.Finalizer}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name), Labels: instanceID.Labels(),
+			Annotations: annotations(instanceID), Finalizers: []string{v1.Finalizer}},
 		Spec:   corev1.PersistentVolumeClaimSpec{VolumeName: volume},
 		Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
 	}
 }
 
 func backupHandle() corev1.PersistentVolumeClaim {
-	c := handle(life.BackupPVCName(), "pv-backup")
+	c := handle(instanceID.BackupPVCName(), "pv-backup")
 	c.Labels, c.Finalizers = backupLabels(), nil
 	return c
 }
 
 // record returns a BackupRecord of an instance, with the given age.
 func record(uid types.UID, phase v1.BackupPhase, since time.Duration) v1.BackupRecord {
-	i := key.Life(uid)
+	i := key.Instance(uid)
 	return v1.BackupRecord{
 		ObjectMeta: metav1.ObjectMeta{Name: i.RecordName(), Labels: i.Labels(), CreationTimestamp: ago(since)},
 		Spec: v1.BackupRecordSpec{
@@ -116,7 +116,7 @@ func record(uid types.UID, phase v1.BackupPhase, since time.Duration) v1.BackupR
 }
 
 func job(uid types.UID) metav1.PartialObjectMetadata {
-	i := key.Life(uid)
+	i := key.Instance(uid)
 	return metav1.PartialObjectMetadata{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "backup-orders-job", Labels: i.Labels()}}
 }
@@ -126,9 +126,9 @@ func healthy() *Cluster {
 	return &Cluster{
 		Now: now, SystemNamespace: systemNamespace, Unread: map[string]string{},
 		Claims: []*instance.Composite{decoded(claimObject())}, XRs: []*instance.Composite{decoded(xrObject())},
-		Volumes: []corev1.PersistentVolume{volume("pv-data", life.Labels()), volume("pv-backup", backupLabels())},
-		PVCs:    []corev1.PersistentVolumeClaim{handle(life.DataPVCName(), "pv-data"), backupHandle()},
-		Records: []v1.BackupRecord{record("uid-0", v1.BackupProven, 4*time.Hour)},
+		Volumes: []corev1.PersistentVolume{volume("pv-data", instanceID.Labels()), volume("pv-backup", backupLabels())},
+		PVCs:    []corev1.PersistentVolumeClaim{handle(instanceID.DataPVCName(), "pv-data"), backupHandle()},
+		Records: []v1.BackupRecord{record("uid-0", v1.BackupVerified, 4*time.Hour)},
 		Lease: &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{
 			HolderIdentity: new("crossplane-mysql-1"), RenewTime: &metav1.MicroTime{Time: now.Add(-2 * time.Second)},
 		}},
@@ -181,7 +181,7 @@ func said(r *Report) []string {
 // noted adds the catalog entry of a backup to a volume.
 func noted(v *corev1.PersistentVolume, r v1.BackupRecord) {
 	r.Spec.Archive = &v1.Archive{Path: r.Name}
-	text, err := json.Marshal(r.Note())
+	text, err := json.Marshal(r.Entry())
 	if err != nil {
 		panic(err)
 	}
@@ -195,8 +195,8 @@ func inherited(v *corev1.PersistentVolume) {
 
 // TestExamine checks that each problem is reported exactly once.
 func TestExamine(t *testing.T) {
-	old := key.Life("uid-0").RecordName()
-	mine := life.RecordName()
+	old := key.Instance("uid-0").RecordName()
+	mine := instanceID.RecordName()
 	cases := map[string]struct {
 		change func(*Cluster)
 		// want lists parts of each finding, separated by "…".
@@ -401,7 +401,7 @@ func TestExamine(t *testing.T) {
 				"PersistentVolumeClaim shop/somebody-else | "},
 		},
 		"StrayVolume": {
-			change: func(c *Cluster) { c.Volumes = append(c.Volumes, volume("pv-other", life.Labels())) },
+			change: func(c *Cluster) { c.Volumes = append(c.Volumes, volume("pv-other", instanceID.Labels())) },
 			want: []string{
 				"wrong: PersistentVolume pv-other is labeled as the data of XMySQL orders-x, which uses pv-data"},
 		},
@@ -420,10 +420,10 @@ func TestExamine(t *testing.T) {
 			change: func(c *Cluster) {
 				ephemeral(c)
 				c.XRs[0].SetDeletionTimestamp(new(ago(time.Hour)))
-				c.XRs[0].Status.Deletion = &v1.DeletionStatus{Phase: v1.DeletionHeld,
+				c.XRs[0].Status.Deletion = &v1.DeletionStatus{Phase: v1.DeletionBlocked,
 					Message: "Crossplane has not removed its finalizer"}
 			},
-			want: []string{"wrong: the deletion waits (Held): Crossplane has not removed its finalizer"},
+			want: []string{"wrong: the deletion waits (Blocked): Crossplane has not removed its finalizer"},
 		},
 		"Dying": {
 			change: func(c *Cluster) {
@@ -432,9 +432,9 @@ func TestExamine(t *testing.T) {
 			},
 			want: []string{"note: backup " + mine + " is Running, 60s after its BackupRecord was created | "},
 		},
-		"Held": {
-			change: func(c *Cluster) { dying(c, "Held") },
-			want:   []string{"wrong: the deletion waits (Held): Volume is gone: bring it back"},
+		"Blocked": {
+			change: func(c *Cluster) { dying(c, "Blocked") },
+			want:   []string{"wrong: the deletion waits (Blocked): Volume is gone: bring it back"},
 		},
 		"DyingVolumeNotKept": {
 			change: func(c *Cluster) {
@@ -447,7 +447,7 @@ func TestExamine(t *testing.T) {
 			change: func(c *Cluster) {
 				dying(c, "Releasing")
 				c.Volumes[0].Finalizers = nil
-				c.Records = append(c.Records, record("uid-1", v1.BackupProven, time.Minute))
+				c.Records = append(c.Records, record("uid-1", v1.BackupVerified, time.Minute))
 			},
 		},
 		"BackupLarge": {
@@ -507,7 +507,7 @@ func TestExamine(t *testing.T) {
 		"RescueHeldByRecord": {
 			change: func(c *Cluster) {
 				lost(c)
-				r := record("uid-1", v1.BackupProven, time.Minute)
+				r := record("uid-1", v1.BackupVerified, time.Minute)
 				r.Spec.Instance.XR = ""
 				r.Unreadable = v1.UnreadableFields{{Path: []string{"spec", "instance"}, Why: "it must be an object"}}
 				c.Records = append(c.Records, r)
@@ -556,7 +556,7 @@ func TestExamine(t *testing.T) {
 		"Rescued": {
 			change: func(c *Cluster) {
 				lost(c)
-				c.Records = append(c.Records, record("uid-1", v1.BackupProven, time.Minute))
+				c.Records = append(c.Records, record("uid-1", v1.BackupVerified, time.Minute))
 			},
 			want: []string{"note: PersistentVolume pv-data lost its composite resource. Its backup " + mine + " is verified"},
 		},
@@ -645,7 +645,7 @@ func TestExamine(t *testing.T) {
 			},
 			want: []string{"cannot be read: no claim with this name starts until this is resolved | " +
 				"to list the backups on the volume: kubectl mysql " +
-				"adopt --namespace " + key.Namespace + " --volume " + key.Life("").BackupPVCName() + " --kind " + key.Kind +
+				"adopt --namespace " + key.Namespace + " --volume " + key.Instance("").BackupPVCName() + " --kind " + key.Kind +
 				" --name " + key.Name + " --dry-run; to start without them: kubectl annotate pv pv-backup forget"},
 		},
 		"RecordNoted": {change: func(c *Cluster) { noted(&c.Volumes[1], c.Records[0]) }},
@@ -858,13 +858,13 @@ func TestLines(t *testing.T) {
 			change: func(c *Cluster) { c.Records[0].Status.CompletionTime = new(ago(90 * time.Minute)) },
 			want: Instance{
 				Severity: OK, State: "running", Data: &Data{Volume: "pv-data", ReclaimPolicy: "Retain", Finalizer: true},
-				Backups: Backups{Proven: 1, Newest: "90m", Volumes: []string{"pv-backup"}},
+				Backups: Backups{Verified: 1, Newest: "90m", Volumes: []string{"pv-backup"}},
 			},
 		},
 		"Deleted": {
 			change: gone,
 			want: Instance{Severity: OK, State: "deleted",
-				Backups: Backups{Proven: 1, Newest: "4h", Volumes: []string{"pv-backup"}}},
+				Backups: Backups{Verified: 1, Newest: "4h", Volumes: []string{"pv-backup"}}},
 		},
 		"Deleting": {
 			change: func(c *Cluster) {
@@ -879,18 +879,18 @@ func TestLines(t *testing.T) {
 		},
 		"NewestFirst": {
 			change: func(c *Cluster) {
-				c.Records = append(c.Records, record("uid-8", v1.BackupProven, time.Hour))
+				c.Records = append(c.Records, record("uid-8", v1.BackupVerified, time.Hour))
 			},
 			want: Instance{
 				Severity: OK, State: "running", Data: &Data{Volume: "pv-data", ReclaimPolicy: "Retain", Finalizer: true},
-				Backups: Backups{Proven: 2, Newest: "60m", Volumes: []string{"pv-backup"}},
+				Backups: Backups{Verified: 2, Newest: "60m", Volumes: []string{"pv-backup"}},
 			},
 		},
 		"Rescue": {
 			change: lost,
 			want: Instance{
 				Severity: Wrong, State: "being recovered", Data: &Data{Volume: "pv-data", ReclaimPolicy: "Retain", Finalizer: true},
-				Backups: Backups{Proven: 1, Newest: "4h", Volumes: []string{"pv-backup"}},
+				Backups: Backups{Verified: 1, Newest: "4h", Volumes: []string{"pv-backup"}},
 			},
 		},
 		"NotProtected": {
@@ -900,7 +900,7 @@ func TestLines(t *testing.T) {
 			},
 			want: Instance{
 				Severity: Wrong, State: "not running", Data: &Data{Volume: "pv-data", ReclaimPolicy: "Delete"},
-				Backups: Backups{Proven: 1, Newest: "4h", Volumes: []string{"pv-backup"}},
+				Backups: Backups{Verified: 1, Newest: "4h", Volumes: []string{"pv-backup"}},
 			},
 		},
 	}

@@ -16,12 +16,12 @@ type clusterCheck struct {
 func (x *clusterCheck) examineController() []Finding {
 	out := x.whoIsRunning()
 	if len(x.Absent) > 0 {
-		out = append(out, noteFinding("'make install' and the packages install them; a platform does not need both "+
+		out = append(out, newFinding("'make install' and the packages install them; a platform does not need both "+
 			"APIs",
 			"these kinds are not installed, so they were not checked: %s", strings.Join(x.Absent, ", ")))
 	}
 	for _, kind := range slices.Sorted(maps.Keys(x.Unread)) {
-		out = append(out, noteFinding("to check them as well, ask for the right to list them",
+		out = append(out, newFinding("to check them as well, ask for the right to list them",
 			"kind %s was not checked: %s", kind, x.Unread[kind]))
 	}
 	return out

@@ -131,7 +131,7 @@ func keyOf(o client.Object) (instance.Key, bool) {
 
 // stateOfXR returns the state from which the findings about an existing instance are derived.
 func (x *index) stateOfXR(p *subject, xr *instance.Composite) *instance.State {
-	s := x.stateOfLife(p, xr.GetUID())
+	s := x.stateOfInstance(p, xr.GetUID())
 	s.XR = xr
 	if p.claim.IsBoundTo(xr) {
 		s.Claim = p.claim
@@ -140,12 +140,12 @@ func (x *index) stateOfXR(p *subject, xr *instance.Composite) *instance.State {
 	return s
 }
 
-// stateOfLife returns the state of an instance without its composite resource and its data volume.
-func (x *index) stateOfLife(p *subject, uid types.UID) *instance.State {
-	s := instance.NewState(instance.Subject{Life: p.key.Life(uid), Now: x.Now})
-	s.Records, s.Notes = p.recordsByValue(), p.backupNotes()
-	if c := x.pvcs[client.ObjectKey{Namespace: p.key.Namespace, Name: s.Life.DataPVCName()}]; c != nil &&
-		instance.Owns(s.Life, c) {
+// stateOfInstance returns the state of an instance without its composite resource and its data volume.
+func (x *index) stateOfInstance(p *subject, uid types.UID) *instance.State {
+	s := instance.NewState(instance.Subject{Instance: p.key.Instance(uid), Now: x.Now})
+	s.Records, s.Entries = p.recordsByValue(), p.backupEntries()
+	if c := x.pvcs[client.ObjectKey{Namespace: p.key.Namespace, Name: s.Instance.DataPVCName()}]; c != nil &&
+		instance.Owns(s.Instance, c) {
 		s.DataPVC = c
 	}
 	return s
@@ -155,7 +155,7 @@ func (x *index) stateOfLife(p *subject, uid types.UID) *instance.State {
 func (x *index) readVolumes() instance.Volumes {
 	return instance.Volumes{
 		ByName: func(name string) (*corev1.PersistentVolume, error) { return x.volumes[name], nil },
-		OfLife: func(xr types.UID) ([]corev1.PersistentVolume, error) {
+		OfInstance: func(xr types.UID) ([]corev1.PersistentVolume, error) {
 			return slices.DeleteFunc(slices.Clone(x.Volumes), func(v corev1.PersistentVolume) bool {
 				return instance.XROf(&v) != xr
 			}), nil
@@ -185,7 +185,7 @@ func (x *index) unfinishedRecord(r *v1.BackupRecord) Finding {
 	if r.Status.Message != "" {
 		text += ": " + r.Status.Message
 	}
-	f := Finding{Severity: Note, Text: text}
+	f := Finding{Severity: Entry, Text: text}
 	switch {
 	case phase == v1.BackupFailed:
 		f.Severity, f.Advice = Wrong, "fix the cause; the controller retries the backup"

@@ -24,9 +24,9 @@ func (x *instanceCheck) examineInstance() Instance {
 		Backups: x.summarizeBackups()}
 	out.Findings = append(x.examineClaim(), x.unreadable()...)
 	for _, xr := range x.xrs {
-		life := &xrCheck{index: x.index, State: x.stateOfXR(x.subject, xr)}
-		out.Findings = append(out.Findings, life.examineXR()...)
-		if v := life.DataPV; v != nil && (out.Data == nil || !xr.IsDeleting()) {
+		instanceID := &xrCheck{index: x.index, State: x.stateOfXR(x.subject, xr)}
+		out.Findings = append(out.Findings, instanceID.examineXR()...)
+		if v := instanceID.DataPV; v != nil && (out.Data == nil || !xr.IsDeleting()) {
 			out.Data = dataOf(v)
 		}
 	}
@@ -90,7 +90,7 @@ func (x *instanceCheck) examineClaim() []Finding {
 	}
 	unreported := *c // Next does not repeat a message that is in the status, so the copy has none.
 	unreported.Status.Message = ""
-	s := instance.NewState(instance.Subject{Life: x.key.Life(""), Now: x.Now, Claim: &unreported})
+	s := instance.NewState(instance.Subject{Instance: x.key.Instance(""), Now: x.Now, Claim: &unreported})
 	s.CrossplaneAwaited = x.Now.Sub(c.GetDeletionTimestamp().Time)
 	s.Undefined = slices.Contains(x.Absent, "X"+x.key.Kind)
 	switch step := lifecycle.Next(s); {

@@ -77,7 +77,7 @@ func (x *index) isAlive(uid types.UID) bool { return x.living[uid] || x.orphaned
 // nothing.
 func adoptCommand(k instance.Key) string {
 	return fmt.Sprintf("kubectl mysql adopt --namespace %s --volume %s --kind %s --name %s --dry-run", k.Namespace,
-		k.Life("").BackupPVCName(), k.Kind, k.Name)
+		k.Instance("").BackupPVCName(), k.Kind, k.Name)
 }
 
 // examineJobs reports Jobs of instances that no longer exist.
@@ -86,7 +86,7 @@ func (x *clusterCheck) examineJobs() []Finding {
 	for i := range x.Jobs {
 		j := &x.Jobs[i]
 		if uid := instance.XROf(j); uid != "" && !x.isAlive(uid) && !x.isRemovalJob(j) && !x.isRestoreTest(j) {
-			out = append(out, noteFinding(fmt.Sprintf("kubectl delete job --namespace %s %s", j.Namespace, j.Name),
+			out = append(out, newFinding(fmt.Sprintf("kubectl delete job --namespace %s %s", j.Namespace, j.Name),
 				"Job %s/%s was created for a composite resource that no longer exists (%s)", j.Namespace, j.Name, uid))
 		}
 	}

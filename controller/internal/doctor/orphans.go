@@ -25,21 +25,21 @@ func (x *instanceCheck) examineOrphans() []Finding {
 			continue
 		}
 		seen[uid] = true
-		out = append(out, x.explainRescue(uid,
+		out = append(out, x.explainRecovery(uid,
 			slices.DeleteFunc(slices.Clone(x.holders), func(o client.Object) bool { return instance.XROf(o) != uid })))
 		v, isVolume := h.(*corev1.PersistentVolume)
-		if r := x.recordOf(uid); isVolume && (r == nil || !r.IsProven()) {
+		if r := x.recordOf(uid); isVolume && (r == nil || !r.IsVerified()) {
 			out = append(out, findingsOf(instance.RisksOf(v, "the data"), "")...)
 		}
 	}
 	return out
 }
 
-// explainRescue explains how the controller recovers the data of an instance whose composite resource was deleted.
+// explainRecovery explains how the controller recovers the data of an instance whose composite resource was deleted.
 // holders are the volumes and PVCs with that data.
-func (x *instanceCheck) explainRescue(uid types.UID, holders []client.Object) Finding {
-	s := x.stateOfLife(x.subject, uid)
-	s.Orphan = new(instance.IdentityOfHolders(s.Life, holders, x.Now))
+func (x *instanceCheck) explainRecovery(uid types.UID, holders []client.Object) Finding {
+	s := x.stateOfInstance(x.subject, uid)
+	s.Orphan = new(instance.IdentityOfHolders(s.Instance, holders, x.Now))
 	s.DataPV, _ = instance.FindDataPV(x.readVolumes(), &s.Subject, s.DataPVC) // The volumes are already read.
 	name := "PersistentVolume " + holders[0].GetName()
 	if namespace := holders[0].GetNamespace(); namespace != "" {
@@ -47,12 +47,12 @@ func (x *instanceCheck) explainRescue(uid types.UID, holders []client.Object) Fi
 	}
 	switch r := x.recordOf(uid); {
 	case s.Orphan.Copy != nil:
-		reason, todo := lifecycle.WhyHeldByCopy(s.Orphan.Copy)
+		reason, todo := lifecycle.WhyBlockedByCopy(s.Orphan.Copy)
 		return wrongFinding(todo, "%s", reason)
 	case r == nil:
 		return x.explainUnannounced(name, uid, lifecycle.Next(s))
-	case r.IsProven():
-		return noteFinding("", "%s lost its composite resource. Its backup %s is verified, and the data is being "+
+	case r.IsVerified():
+		return newFinding("", "%s lost its composite resource. Its backup %s is verified, and the data is being "+
 			"released", name,
 			r.Name)
 	default:

@@ -34,7 +34,7 @@ func (r *Report) WriteText(w io.Writer) error {
 		b.WriteString("Not part of an instance:\n")
 		printFindings(&b, "", r.Rest)
 	}
-	fmt.Fprintf(&b, "instances: %d, wrong: %d, notes: %d\n", len(r.Instances), r.Count(Wrong), r.Count(Note))
+	fmt.Fprintf(&b, "instances: %d, wrong: %d, notes: %d\n", len(r.Instances), r.Count(Wrong), r.Count(Entry))
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -62,14 +62,14 @@ func (b Backups) backupsText() string {
 		volumes = strings.TrimPrefix(volumes+" and store "+stores, " and ")
 	}
 	switch {
-	case b.Proven == 0 && volumes == "":
+	case b.Verified == 0 && volumes == "":
 		return "backups: none yet"
-	case b.Proven == 0:
+	case b.Verified == 0:
 		return "backups: none yet, volume " + volumes
 	case volumes == "":
 		volumes = "no volume"
 	}
-	return fmt.Sprintf("backups: %d verified, newest %s old, on %s", b.Proven, b.Newest, volumes)
+	return fmt.Sprintf("backups: %d verified, newest %s old, on %s", b.Verified, b.Newest, volumes)
 }
 
 // columnWidths returns the width of the widest cell of each column. The first column contains the severity.

@@ -71,9 +71,9 @@ func TestWriteText(t *testing.T) {
 func TestForgedText(t *testing.T) {
 	const forged = "x\nok     MySQL prod/db\x1b[2J"
 	r := &Report{
-		Instances: []Instance{{Severity: Note, State: forged,
-			Findings: []Finding{{Severity: Note, Text: forged, Advice: forged}}}},
-		Cluster: []Finding{{Severity: Note, Text: forged}},
+		Instances: []Instance{{Severity: Entry, State: forged,
+			Findings: []Finding{{Severity: Entry, Text: forged, Advice: forged}}}},
+		Cluster: []Finding{{Severity: Entry, Text: forged}},
 	}
 	var b strings.Builder
 	if err := r.WriteText(&b); err != nil || strings.Contains(b.String(), "\x1b") ||
@@ -101,12 +101,12 @@ func TestWriteJSON(t *testing.T) {
 
 func TestCount(t *testing.T) {
 	r := &Report{
-		Cluster: []Finding{noteFinding("", "one")},
-		Instances: []Instance{{Findings: []Finding{wrongFinding("", "two"), noteFinding("", "three")}},
+		Cluster: []Finding{newFinding("", "one")},
+		Instances: []Instance{{Findings: []Finding{wrongFinding("", "two"), newFinding("", "three")}},
 			{Findings: []Finding{wrongFinding("", "four")}}},
 		Rest: []Finding{wrongFinding("", "five")},
 	}
-	if got := [...]int{r.Count(Note), r.Count(Wrong)}; got != [...]int{2, 3} {
+	if got := [...]int{r.Count(Entry), r.Count(Wrong)}; got != [...]int{2, 3} {
 		t.Errorf("want 2 notes and 3 that are wrong, got %v", got)
 	}
 	for name, tc := range map[string]struct {
@@ -114,9 +114,9 @@ func TestCount(t *testing.T) {
 		want     Severity
 	}{
 		"None":      {nil, OK},
-		"Notes":     {[]Finding{noteFinding("", "one")}, Note},
-		"WrongLast": {[]Finding{noteFinding("", "one"), wrongFinding("", "two")}, Wrong},
-		"NoteLast":  {[]Finding{wrongFinding("", "one"), noteFinding("", "two")}, Wrong},
+		"Notes":     {[]Finding{newFinding("", "one")}, Entry},
+		"WrongLast": {[]Finding{newFinding("", "one"), wrongFinding("", "two")}, Wrong},
+		"NoteLast":  {[]Finding{wrongFinding("", "one"), newFinding("", "two")}, Wrong},
 	} {
 		if got := worstOf(tc.findings); got != tc.want {
 			t.Errorf("%s: want %s, got %s", name, tc.want, got)
@@ -126,7 +126,7 @@ func TestCount(t *testing.T) {
 
 // TestVerdict checks that the exit code is 0 if a report contains only notes.
 func TestVerdict(t *testing.T) {
-	for severity, want := range map[Severity]int{OK: 0, Note: 0, Wrong: ExitWrong} {
+	for severity, want := range map[Severity]int{OK: 0, Entry: 0, Wrong: ExitWrong} {
 		r := &Report{Instances: []Instance{{Findings: []Finding{{Severity: severity}}}}}
 		if got := agent.CodeOf(r.Err()); got != want {
 			t.Errorf("want %d after a finding that is %s, got %d", want, severity, got)

@@ -13,7 +13,7 @@ type Severity string
 // The severities are sorted from mildest to worst. A note requires no action.
 const (
 	OK    Severity = "ok"
-	Note  Severity = "note"
+	Entry Severity = "note"
 	Wrong Severity = "wrong"
 )
 
@@ -76,7 +76,7 @@ type Data struct {
 
 // Backups are the verified backups, and the volumes and stores that contain them.
 type Backups struct {
-	Proven int `json:"proven"`
+	Verified int `json:"proven"`
 	// Newest is the age of the newest backup, such as 3h.
 	Newest  string   `json:"newest,omitempty"`
 	Volumes []string `json:"volumes,omitempty"`
@@ -110,8 +110,8 @@ func worstOf(findings []Finding) Severity {
 	return out
 }
 
-func noteFinding(advice, text string, args ...any) Finding {
-	return Finding{Severity: Note, Text: fmt.Sprintf(text, args...), Advice: advice}
+func newFinding(advice, text string, args ...any) Finding {
+	return Finding{Severity: Entry, Text: fmt.Sprintf(text, args...), Advice: advice}
 }
 
 func wrongFinding(advice, text string, args ...any) Finding {

@@ -30,7 +30,7 @@ func (x *xrCheck) examineXR() []Finding {
 			v1.Finalizer, x.ageOf(c.GetCreationTimestamp()))
 		out = append(out, x.expectSoon(c, Finding{Severity: Wrong, Text: text, Advice: x.askController("adds it")}))
 	}
-	if x.Claim == nil && !x.Life.IsNamespaced() && !x.XR.IsDeleting() &&
+	if x.Claim == nil && !x.Instance.IsNamespaced() && !x.XR.IsDeleting() &&
 		x.isOlder(x.XR.GetCreationTimestamp(), shortDelay) {
 		out = append(out, x.claimGone())
 	}
@@ -55,7 +55,7 @@ func (x *xrCheck) claimGone() Finding {
 // expectSoon turns the finding into a note if the object is so new that the controller may still be working on it.
 func (x *xrCheck) expectSoon(c *instance.Composite, f Finding) Finding {
 	if !x.isOlder(c.GetCreationTimestamp(), shortDelay) {
-		f.Severity, f.Advice = Note, "check again in a minute"
+		f.Severity, f.Advice = Entry, "check again in a minute"
 	}
 	return f
 }
@@ -64,7 +64,7 @@ func (x *xrCheck) expectSoon(c *instance.Composite, f Finding) Finding {
 func (x *xrCheck) skippedBackup() []Finding {
 	switch {
 	case x.DeletionIntent().Policy() == v1.DeletionDiscard:
-		return []Finding{noteFinding("to take a backup, set it to Backup",
+		return []Finding{newFinding("to take a backup, set it to Backup",
 			"deletionPolicy is Discard: a deletion takes no backup and loses the data")}
 	case x.DeletionIntent().Skips():
 		off := fmt.Sprintf("kubectl annotate %s %s-", x.XR.InKubectl(), v1.AnnotationSkipBackup)
@@ -72,7 +72,7 @@ func (x *xrCheck) skippedBackup() []Finding {
 		if c := x.Claim; c != nil && c.GetAnnotations()[v1.AnnotationSkipBackup] != "" {
 			off = fmt.Sprintf("kubectl annotate %s %s- && %s", c.InKubectl(), v1.AnnotationSkipBackup, off)
 		}
-		return []Finding{noteFinding("to take a backup: "+off,
+		return []Finding{newFinding("to take a backup: "+off,
 			"the annotation %s is set: a deletion takes no backup and loses the data", v1.AnnotationSkipBackup)}
 	}
 	return nil
@@ -82,7 +82,7 @@ func (x *xrCheck) skippedBackup() []Finding {
 // message of the claim.
 func (x *xrCheck) examineDeletion() []Finding {
 	d := x.XR.Status.Deletion
-	if d == nil || d.Phase != v1.DeletionHeld && d.Phase != v1.DeletionFailed {
+	if d == nil || d.Phase != v1.DeletionBlocked && d.Phase != v1.DeletionFailed {
 		return nil
 	}
 	return []Finding{wrongFinding("fix the cause; the deletion then continues", "the deletion waits (%s): %s", d.Phase,
@@ -104,7 +104,7 @@ func (x *xrCheck) examineCertificate() []Finding {
 		return []Finding{wrongFinding(advice,
 			"the server's certificate expired %s ago: clients that verify it cannot connect", x.ageOf(*end))}
 	case t.Warning() != "":
-		return []Finding{noteFinding("",
+		return []Finding{newFinding("",
 			"the server's certificate expires at %s, and the server has not received the new one: %s",
 			end.UTC().Format(time.RFC3339), t.Warning())}
 	}
@@ -117,13 +117,13 @@ func (x *xrCheck) examineServing() []Finding {
 		return nil
 	}
 	if x.XR.IsSuspended() {
-		return []Finding{noteFinding("", "the server is stopped, because spec.suspend is true")}
+		return []Finding{newFinding("", "the server is stopped, because spec.suspend is true")}
 	}
 	since := x.XR.GetCreationTimestamp()
 	if c := meta.FindStatusCondition(x.XR.Conditions, v1.ConditionServing); c != nil {
 		since = c.LastTransitionTime
 	}
-	f := noteFinding("", "the server has not accepted clients for %s: %s", x.ageOf(since),
+	f := newFinding("", "the server has not accepted clients for %s: %s", x.ageOf(since),
 		cmp.Or(x.XR.Status.Message, "its status contains no reason"))
 	if x.isOlder(since, long) {
 		f.Severity, f.Advice = Wrong, "find out what it waits for: kubectl describe "+x.XR.InKubectl()
@@ -133,7 +133,7 @@ func (x *xrCheck) examineServing() []Finding {
 
 // examinePVC checks the data PVC of an existing instance.
 func (x *xrCheck) examinePVC() []Finding {
-	name := fmt.Sprintf("PersistentVolumeClaim %s/%s", x.Life.Namespace, x.Life.DataPVCName())
+	name := fmt.Sprintf("PersistentVolumeClaim %s/%s", x.Instance.Namespace, x.Instance.DataPVCName())
 	switch c := x.DataPVC; {
 	case c == nil && (x.XR.Status.Started || x.XR.Status.Volume != ""):
 		return []Finding{wrongFinding(

@@ -52,7 +52,7 @@ const (
 
 // A Client sends a Job's requests to a gateway.
 type Client struct {
-	folder string
+	dir    string
 	url    *url.URL
 	http   *http.Client
 	output io.Writer
@@ -61,8 +61,8 @@ type Client struct {
 
 // NewClient returns a client for the gateway whose URL, CA and token are in a directory. It writes a line to output
 // for each retry.
-func NewClient(folder string, output io.Writer) (*Client, error) {
-	raw, err := os.ReadFile(filepath.Join(folder, URLFile)) //nolint:gosec // The caller chooses the directory.
+func NewClient(dir string, output io.Writer) (*Client, error) {
+	raw, err := os.ReadFile(filepath.Join(dir, URLFile)) //nolint:gosec // The caller chooses the directory.
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func NewClient(folder string, output io.Writer) (*Client, error) {
 	if err != nil || u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("%.200q is not the URL of a gateway", raw)
 	}
-	ca, err := os.ReadFile(filepath.Join(folder, CAFile)) //nolint:gosec // As above.
+	ca, err := os.ReadFile(filepath.Join(dir, CAFile)) //nolint:gosec // As above.
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func NewClient(folder string, output io.Writer) (*Client, error) {
 		TLSClientConfig:       &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: pool}, DisableCompression: true,
 		MaxIdleConnsPerHost: sendAtOnce,
 	}
-	return &Client{folder: folder, url: u,
+	return &Client{dir: dir, url: u,
 		http: &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error {
 			return http.ErrUseLastResponse
 		}}, output: output, giveUp: giveUp}, nil
@@ -202,7 +202,7 @@ func (c *Client) retry(ctx context.Context, subject string, try func() error) er
 
 // send sends a call once, and returns the body of the response.
 func (c *Client) send(ctx context.Context, k call) (io.ReadCloser, error) {
-	token, err := os.ReadFile(filepath.Join(c.folder, TokenFile)) // The token may have been renewed.
+	token, err := os.ReadFile(filepath.Join(c.dir, TokenFile)) // The token may have been renewed.
 	if err != nil {
 		return nil, err
 	}

@@ -107,7 +107,7 @@ func countDown[K comparable](counts map[K]int, key K) {
 // namespace returns the part of the prefix that identifies the namespace of the grant. Objects of backups are below
 // v1/NAMESPACE-UID/, and objects of imports below FOLDER/NAMESPACE/.
 func (g Grant) namespace() string {
-	first, rest, _ := strings.Cut(g.Folder+g.Object, "/")
+	first, rest, _ := strings.Cut(g.Prefix+g.Object, "/")
 	second, _, _ := strings.Cut(rest, "/")
 	return first + "/" + second
 }

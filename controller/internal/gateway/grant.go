@@ -17,8 +17,8 @@ import (
 type Grant struct {
 	// Store is the name of the BackupStore.
 	Store string `json:"store"`
-	// Folder is the prefix below which new objects may be written and read back.
-	Folder string `json:"folder,omitempty"`
+	// Prefix is the prefix below which new objects may be written and read back.
+	Prefix string `json:"folder,omitempty"`
 	// Object is the object that may be read. The grant also gives access to its file key.
 	Object string `json:"object,omitempty"`
 	// Log is the prefix of an archived binary log whose objects may be read, in addition to Object.
@@ -63,12 +63,12 @@ func (g Grant) check() error {
 	switch {
 	case g.Store == "":
 		return errors.New("the token does not specify a store")
-	case (g.Folder == "") == (g.Object == ""):
+	case (g.Prefix == "") == (g.Object == ""):
 		return errors.New("the token must be for either a prefix or an object")
 	case g.Log != "" && (g.Object == "" || !isPlain(g.Log)):
 		return fmt.Errorf("%.200q is not the prefix of a binary log for a recovery", g.Log)
-	case !isPlain(g.Folder + g.Object):
-		return fmt.Errorf("%.200q is not the name of an object", g.Folder+g.Object)
+	case !isPlain(g.Prefix + g.Object):
+		return fmt.Errorf("%.200q is not the name of an object", g.Prefix+g.Object)
 	}
 	return nil
 }
@@ -106,7 +106,7 @@ func readGrant(token string, keys []ed25519.PublicKey, now func() time.Time) (Gr
 
 // mayWrite reports whether an object is directly below the grant's prefix.
 func (g Grant) mayWrite(key string) bool {
-	return g.Folder != "" && isPlain(key) && path.Dir(key) == g.Folder && isArchive(key)
+	return g.Prefix != "" && isPlain(key) && path.Dir(key) == g.Prefix && isArchive(key)
 }
 
 func (g Grant) mayRead(key string) bool {

@@ -20,7 +20,7 @@ func TestGrants(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	good := Grant{Store: "s", Folder: "v1/n/x/r"}
+	good := Grant{Store: "s", Prefix: "v1/n/x/r"}
 	sign := func(k ed25519.PrivateKey, g Grant, until time.Time) string {
 		token, err := Signer(k).Sign(g, until)
 		if err != nil {
@@ -92,7 +92,7 @@ func TestGrants(t *testing.T) {
 }
 
 func TestMay(t *testing.T) {
-	writes, reads := Grant{Store: "s", Folder: "v1/n/x/r"}, Grant{Store: "s", Object: "v1/n/x/r/1.tar.zst.age"}
+	writes, reads := Grant{Store: "s", Prefix: "v1/n/x/r"}, Grant{Store: "s", Object: "v1/n/x/r/1.tar.zst.age"}
 	for key, want := range map[string]struct{ write, read, readOne bool }{
 		"v1/n/x/r/1.tar.zst.age":           {true, true, true},
 		"v1/n/x/r/1.tar.zst":               {true, true, false},
@@ -117,8 +117,8 @@ func TestMay(t *testing.T) {
 				writes.mayRead(key), reads.mayRead(key), reads.mayWrite(key))
 		}
 	}
-	for _, g := range []Grant{{}, {Store: "s"}, {Folder: "f"}, {Store: "s", Folder: "f", Object: "o"},
-		{Store: "s", Folder: "../f"}, {Store: "s", Folder: "f/"}, {Store: "s", Object: "/o"}} {
+	for _, g := range []Grant{{}, {Store: "s"}, {Prefix: "f"}, {Store: "s", Prefix: "f", Object: "o"},
+		{Store: "s", Prefix: "../f"}, {Store: "s", Prefix: "f/"}, {Store: "s", Object: "/o"}} {
 		if _, err := (Signer(make(ed25519.PrivateKey, ed25519.PrivateKeySize))).Sign(g, time.Now()); err == nil {
 			t.Errorf("%+v is signed", g)
 		}

@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	folder = "v1/ns/xr/record"
-	key    = folder + "/1.tar.zst.age"
+	recordPrefix = "v1/ns/xr/record"
+	key          = recordPrefix + "/1.tar.zst.age"
 )
 
 func noise(n int) []byte {
@@ -73,7 +73,7 @@ func TestRealFaults(t *testing.T) {
 	} {
 		for n := 1; n < 100; n++ {
 			key := fmt.Sprintf("%s-%d", strings.ToLower(name), n)
-			c := g.Client(t, gateway.Grant{Folder: "v1/ns/xr/" + key})
+			c := g.Client(t, gateway.Grant{Prefix: "v1/ns/xr/" + key})
 			seen := 0
 			g.Store.Break(func(*http.Request) storetest.Fault {
 				if seen++; seen != n {
@@ -103,18 +103,18 @@ func TestRealFaults(t *testing.T) {
 
 // leavesOnly checks that only one object exists. If the response to the creation of an upload was lost, this upload
 // may be left, because no client knows its ID.
-func leavesOnly(t *testing.T, b *store.Bucket, folder, object string) {
+func leavesOnly(t *testing.T, b *store.Bucket, recordPrefix, object string) {
 	t.Helper()
-	os, err := b.List(t.Context(), folder, 10)
+	os, err := b.List(t.Context(), recordPrefix, 10)
 	if err != nil || len(os) != 1 || os[0].Key != object {
 		t.Errorf("want %s, got %v, %v", object, os, err)
 	}
-	uploads, err := b.Uploads(t.Context(), folder, 10)
+	uploads, err := b.Uploads(t.Context(), recordPrefix, 10)
 	if err != nil || len(uploads) > 1 {
 		t.Errorf("want no uploads, got %v, %v", uploads, err)
 	}
 	for _, u := range uploads {
-		if p := filepath.Base(folder); !strings.HasPrefix(p, "lost") && !strings.HasPrefix(p, "twice") &&
+		if p := filepath.Base(recordPrefix); !strings.HasPrefix(p, "lost") && !strings.HasPrefix(p, "twice") &&
 			!strings.HasPrefix(p, "cutoff") && !strings.HasPrefix(p, "killed") {
 			t.Errorf("%s: want no upload left, got %v", p, u)
 		}
@@ -133,19 +133,19 @@ func TestRealRefused(t *testing.T) {
 	if err := g.Bucket.Put(t.Context(), "v1/ns/xr/done/manifest.json", []byte("{}")); err != nil {
 		t.Fatal(err)
 	}
-	c := g.Client(t, gateway.Grant{Folder: folder})
+	c := g.Client(t, gateway.Grant{Prefix: recordPrefix})
 	if err := write(t, c, key, []byte("mine")); err != nil {
 		t.Fatal(err)
 	}
-	token, err := os.ReadFile(filepath.Join(g.Folder(t, gateway.Grant{Folder: folder}), gateway.TokenFile))
+	token, err := os.ReadFile(filepath.Join(g.MountDir(t, gateway.Grant{Prefix: recordPrefix}), gateway.TokenFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	reader, err := os.ReadFile(filepath.Join(g.Folder(t, gateway.Grant{Object: key}), gateway.TokenFile))
+	reader, err := os.ReadFile(filepath.Join(g.MountDir(t, gateway.Grant{Object: key}), gateway.TokenFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	done, err := os.ReadFile(filepath.Join(g.Folder(t, gateway.Grant{Folder: "v1/ns/xr/done"}), gateway.TokenFile))
+	done, err := os.ReadFile(filepath.Join(g.MountDir(t, gateway.Grant{Prefix: "v1/ns/xr/done"}), gateway.TokenFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,16 +160,16 @@ func TestRealRefused(t *testing.T) {
 		"ReadOwn":          {token, "GET", "objects/" + key, "", 200},
 		"ReadByReader":     {reader, "GET", "objects/" + key, "", 200},
 		"ReadOthers":       {token, "GET", "objects/v1/ns/other/record/1.tar.zst", "", 403},
-		"ReadAnother":      {reader, "GET", "objects/" + folder + "/2.tar.zst", "", 403},
-		"Escape":           {token, "GET", "objects/" + folder + "/%2e%2e/%2e%2e/other/record/1.tar.zst", "", 403},
-		"EscapeSlash":      {token, "GET", "objects/" + folder + "%2f..%2f..%2fother/record/1.tar.zst", "", 403},
-		"Dots":             {token, "GET", "objects/" + folder + "/../../other/record/1.tar.zst", "", 403},
-		"List":             {token, "GET", "objects/" + folder, "", 403},
+		"ReadAnother":      {reader, "GET", "objects/" + recordPrefix + "/2.tar.zst", "", 403},
+		"Escape":           {token, "GET", "objects/" + recordPrefix + "/%2e%2e/%2e%2e/other/record/1.tar.zst", "", 403},
+		"EscapeSlash":      {token, "GET", "objects/" + recordPrefix + "%2f..%2f..%2fother/record/1.tar.zst", "", 403},
+		"Dots":             {token, "GET", "objects/" + recordPrefix + "/../../other/record/1.tar.zst", "", 403},
+		"List":             {token, "GET", "objects/" + recordPrefix, "", 403},
 		"ListAll":          {token, "GET", "objects/", "", 403},
 		"Overwrite":        {token, "POST", "objects/" + key + "?uploads", "", 409},
 		"WriteOthers":      {token, "POST", "objects/v1/ns/other/record/2.tar.zst?uploads", "", 403},
-		"WriteManifest":    {token, "POST", "objects/" + folder + "/manifest.json?uploads", "", 403},
-		"WriteByReader":    {reader, "POST", "objects/" + folder + "/2.tar.zst?uploads", "", 403},
+		"WriteManifest":    {token, "POST", "objects/" + recordPrefix + "/manifest.json?uploads", "", 403},
+		"WriteByReader":    {reader, "POST", "objects/" + recordPrefix + "/2.tar.zst?uploads", "", 403},
 		"WriteBesideProof": {done, "POST", "objects/v1/ns/xr/done/2.tar.zst?uploads", "", 409},
 		"Delete":           {token, "DELETE", "objects/" + key, "", 403},
 		"DeleteByReader":   {reader, "DELETE", "objects/" + key + "?upload=x", "", 403},
@@ -177,14 +177,14 @@ func TestRealRefused(t *testing.T) {
 		"PartZero":         {token, "PUT", "objects/" + key + "?upload=x&part=0", "x", 400},
 		"PartTooMany":      {token, "PUT", "objects/" + key + "?upload=x&part=10001", "x", 400},
 		"NoSuchUpload":     {token, "PUT", "objects/" + key + "?upload=x&part=1", "x", 410},
-		"UploadAbove": {token, "DELETE", "objects/" + folder + "/new.tar.zst?upload=..%2F..%2F..%2F" +
+		"UploadAbove": {token, "DELETE", "objects/" + recordPrefix + "/new.tar.zst?upload=..%2F..%2F..%2F" +
 			strings.ToLower(t.Name()) + "%2Fv1", "", 400},
-		"UploadAll":       {token, "DELETE", "objects/" + folder + "/new.tar.zst?upload=..%2F..%2F..", "", 400},
-		"UploadOfOthers":  {token, "PUT", "objects/" + folder + "/new.tar.zst?upload=..%2Fx&part=1", "x", 400},
-		"UploadBackslash": {token, "POST", "objects/" + folder + "/new.tar.zst?upload=..%5Cx", "{}", 400},
-		"UploadHere":      {token, "DELETE", "objects/" + folder + "/new.tar.zst?upload=.", "", 400},
-		"UploadRoot":      {token, "DELETE", "objects/" + folder + "/new.tar.zst?upload=%2Fx", "", 400},
-		"ManyParts": {token, "POST", "objects/" + folder + "/new.tar.zst?upload=x",
+		"UploadAll":       {token, "DELETE", "objects/" + recordPrefix + "/new.tar.zst?upload=..%2F..%2F..", "", 400},
+		"UploadOfOthers":  {token, "PUT", "objects/" + recordPrefix + "/new.tar.zst?upload=..%2Fx&part=1", "x", 400},
+		"UploadBackslash": {token, "POST", "objects/" + recordPrefix + "/new.tar.zst?upload=..%5Cx", "{}", 400},
+		"UploadHere":      {token, "DELETE", "objects/" + recordPrefix + "/new.tar.zst?upload=.", "", 400},
+		"UploadRoot":      {token, "DELETE", "objects/" + recordPrefix + "/new.tar.zst?upload=%2Fx", "", 400},
+		"ManyParts": {token, "POST", "objects/" + recordPrefix + "/new.tar.zst?upload=x",
 			`{"parts":[{}` + strings.Repeat(",{}", 10_000) + "]}", 400},
 		"KeyToWriter": {token, "GET", "keys/" + key, "", 403},
 		"KeyOfOthers": {reader, "GET", "keys/v1/ns/other/record/1.tar.zst", "", 403},
@@ -223,7 +223,7 @@ func TestRealFileKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := gatewaytest.Start(t, id.String())
-	for _, name := range []string{key, folder + "/2.tar.zst.age"} {
+	for _, name := range []string{key, recordPrefix + "/2.tar.zst.age"} {
 		var b bytes.Buffer
 		w, err := age.Encrypt(&b, id.Recipient())
 		if err != nil {
@@ -256,7 +256,7 @@ func TestRealFileKey(t *testing.T) {
 	if got, err := open(key); err != nil || got != "content of "+key {
 		t.Errorf("want its content, got %q, %v", got, err)
 	}
-	if got, err := open(folder + "/2.tar.zst.age"); err == nil {
+	if got, err := open(recordPrefix + "/2.tar.zst.age"); err == nil {
 		t.Errorf("another one is opened by it: %q", got)
 	}
 	other, err := age.GenerateX25519Identity()
@@ -286,7 +286,7 @@ func TestRealNewStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := g.Folder(t, gateway.Grant{Object: key})
+	dir := g.MountDir(t, gateway.Grant{Object: key})
 	if err := os.WriteFile(filepath.Join(dir, gateway.TokenFile), []byte(token), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -324,7 +324,7 @@ func TestRealSlow(t *testing.T) {
 	if err := g.Bucket.Put(t.Context(), key, []byte("there")); err != nil {
 		t.Fatal(err)
 	}
-	token, err := os.ReadFile(filepath.Join(g.Folder(t, gateway.Grant{Folder: folder}), gateway.TokenFile))
+	token, err := os.ReadFile(filepath.Join(g.MountDir(t, gateway.Grant{Prefix: recordPrefix}), gateway.TokenFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -335,7 +335,7 @@ func TestRealSlow(t *testing.T) {
 		body, w := io.Pipe()
 		open = append(open, w)
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPut,
-			url+"/v1/objects/"+folder+"/2.tar.zst?upload=x&part=1", body)
+			url+"/v1/objects/"+recordPrefix+"/2.tar.zst?upload=x&part=1", body)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -368,7 +368,7 @@ func TestRealSlow(t *testing.T) {
 // retried.
 func TestRealGivesUp(t *testing.T) {
 	g := gatewaytest.Start(t, "")
-	c := g.Client(t, gateway.Grant{Folder: folder})
+	c := g.Client(t, gateway.Grant{Prefix: recordPrefix})
 	if _, err := read(t, c, key); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("want that there is none, got %v", err)
 	}
@@ -390,11 +390,11 @@ func TestRealGivesUp(t *testing.T) {
 		}
 	}
 	g.Store.Break(nil)
-	ended, err := g.Signer.Sign(gateway.Grant{Store: gatewaytest.StoreName, Folder: folder}, time.Now().Add(-time.Minute))
+	ended, err := g.Signer.Sign(gateway.Grant{Store: gatewaytest.StoreName, Prefix: recordPrefix}, time.Now().Add(-time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := g.Folder(t, gateway.Grant{Folder: folder})
+	dir := g.MountDir(t, gateway.Grant{Prefix: recordPrefix})
 	whole, err := os.ReadFile(filepath.Join(dir, gateway.TokenFile))
 	if err != nil {
 		t.Fatal(err)

@@ -77,7 +77,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q, err := s.admit(w, r)
 	if err == nil {
 		s.log.LogAttrs(r.Context(), slog.LevelDebug, "Admitted a request", slog.String("method", r.Method),
-			slog.String("store", q.grant.Store), slog.String("folder", q.grant.Folder), slog.String("object", q.grant.Object))
+			slog.String("store", q.grant.Store), slog.String("folder", q.grant.Prefix), slog.String("object", q.grant.Object))
 		err = s.conns.claim(r.Context(), q.grant.namespace())
 	}
 	if err == nil {

@@ -21,7 +21,7 @@ import (
 )
 
 func grantOf(namespace string, claim int) Grant {
-	return Grant{Store: "offsite", Folder: fmt.Sprintf("v1/%s/xr-%d/record", namespace, claim)}
+	return Grant{Store: "offsite", Prefix: fmt.Sprintf("v1/%s/xr-%d/record", namespace, claim)}
 }
 
 // TestPlacesAreShared checks that a namespace can send requests even if other namespaces use as many places as they
@@ -158,7 +158,7 @@ func (g *testGateway) put(ctx context.Context, t *testing.T, grant Grant, body i
 	if err != nil {
 		t.Error(err)
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPut, g.http.URL+"/v1/objects/"+grant.Folder+
+	r, err := http.NewRequestWithContext(ctx, http.MethodPut, g.http.URL+"/v1/objects/"+grant.Prefix+
 		"/k7v2m9xw4q.tar.zst?upload=upload-1&part=1", body)
 	if err != nil {
 		t.Error(err)

@@ -21,17 +21,17 @@ import (
 type Archives struct {
 	// Settings are the settings of the controller.
 	Settings Settings
-	// Life identifies the instance. Its XR is empty, because the backups belong to all instances with the same kind,
+	// Instance identifies the instance. Its XR is empty, because the backups belong to all instances with the same kind,
 	// namespace and name.
-	Life v1.Instance
+	Instance v1.Instance
 	// Now is the time of the read.
 	Now time.Time
-	// Lives are the existing instances with this name. The reconcile of each instance handles the BackupRecord of its
+	// Instances are the existing instances with this name. The reconcile of each instance handles the BackupRecord of its
 	// current backup.
-	Lives []*State
+	Instances []*State
 	// Records and Notes are sorted newest first.
 	Records []v1.BackupRecord
-	Notes   []Note
+	Entries []Entry
 	// Volumes are the volumes with backups of the instance.
 	Volumes []corev1.PersistentVolume
 	// PVC is the backup PVC in the instance's own namespace, or nil if it does not exist.
@@ -49,22 +49,22 @@ type Archives struct {
 
 // Archives returns the backups of an instance.
 func (g *Gatherer) Archives(ctx context.Context, k Key) (*Archives, error) {
-	lives, err := g.GatherInstalled(ctx, k)
+	instances, err := g.GatherInstalled(ctx, k)
 	if err != nil {
 		return nil, err
 	}
-	a := &Archives{Settings: g.Settings, Life: k.Life(""), Now: g.Clock(), Lives: lives, Erasing: map[string]*Job{},
+	a := &Archives{Settings: g.Settings, Instance: k.Instance(""), Now: g.Clock(), Instances: instances, Erasing: map[string]*Job{},
 		Unasked: map[string]bool{}}
-	if a.Records, err = Records(ctx, g.Reader, a.Life); err != nil {
+	if a.Records, err = Records(ctx, g.Reader, a.Instance); err != nil {
 		return nil, err
 	}
-	if a.Volumes, err = backupPVs(ctx, g.Reader, a.Life); err != nil {
+	if a.Volumes, err = backupPVs(ctx, g.Reader, a.Instance); err != nil {
 		return nil, err
 	}
-	if a.PVC, err = readPVC(ctx, g.Reader, k.Namespace, a.Life.BackupPVCName()); err != nil {
+	if a.PVC, err = readPVC(ctx, g.Reader, k.Namespace, a.Instance.BackupPVCName()); err != nil {
 		return nil, err
 	}
-	a.sortNotes()
+	a.sortEntries()
 	readUnproven(ctx, g.Stores, a)
 	if slices.ContainsFunc(a.Records, func(r v1.BackupRecord) bool {
 		return r.DeletionTimestamp != nil && r.MayDeleteArchive()
@@ -86,7 +86,7 @@ func readUnproven(ctx context.Context, stores Stores, a *Archives) {
 	silent := map[string]bool{}
 	for i := range a.Records {
 		r := &a.Records[i]
-		if stores == nil || r.IsProven() || !r.InStore() || a.LifeOf(r.Spec.Instance.XR) != nil {
+		if stores == nil || r.IsVerified() || !r.InStore() || a.InstanceOf(r.Spec.Instance.XR) != nil {
 			continue
 		}
 		in := r.Spec.Archive.Store
@@ -94,14 +94,14 @@ func readUnproven(ctx context.Context, stores Stores, a *Archives) {
 			a.Unasked[r.Name] = true
 			continue
 		}
-		switch n, err := stores.ReadNote(ctx, in, r.Spec.Instance, r.Name); {
+		switch n, err := stores.ReadEntry(ctx, in, r.Spec.Instance, r.Name); {
 		case err != nil:
 			log.FromContext(ctx).Error(err, "Cannot read from the store whether the backup is verified", "store", in, "backup",
 				r.Name)
-			_, answers := errors.AsType[*UnreadableNoteError](err)
+			_, answers := errors.AsType[*UnreadableEntryError](err)
 			a.Unasked[r.Name], silent[in] = true, !answers
 		case n != nil:
-			a.Notes = append(a.Notes, Note{BackupNote: n.BackupNote, Name: n.Name, Store: in})
+			a.Entries = append(a.Entries, Entry{BackupEntry: n.BackupEntry, Name: n.Name, Store: in})
 		}
 	}
 }
@@ -109,11 +109,11 @@ func readUnproven(ctx context.Context, stores Stores, a *Archives) {
 // ArchivesOf returns the backups of an instance without its instances, Jobs and PVCs. This is enough to decide
 // whether there is anything to do.
 func ArchivesOf(k Key, records []v1.BackupRecord, volumes []metav1.PartialObjectMetadata) *Archives {
-	a := &Archives{Life: k.Life(""), Records: records}
+	a := &Archives{Instance: k.Instance(""), Records: records}
 	for i := range volumes {
 		a.Volumes = append(a.Volumes, corev1.PersistentVolume{ObjectMeta: volumes[i].ObjectMeta})
 	}
-	a.sortNotes()
+	a.sortEntries()
 	return a
 }
 
@@ -124,9 +124,9 @@ func readRemovalJobs(ctx context.Context, reader client.Reader, a *Archives) err
 		if r.DeletionTimestamp == nil {
 			continue
 		}
-		life := a.Life
-		life.XR = r.Spec.Instance.XR
-		j, err := readJob(ctx, reader, life, life.Namespace, v1.RemovalJobName(r.Name))
+		instanceID := a.Instance
+		instanceID.XR = r.Spec.Instance.XR
+		j, err := readJob(ctx, reader, instanceID, instanceID.Namespace, v1.RemovalJobName(r.Name))
 		if err != nil {
 			return err
 		}
@@ -149,15 +149,15 @@ func readJobReport(ctx context.Context, r client.Reader, j *Job, component strin
 		return fmt.Errorf("cannot list pods: %w", err)
 	}
 	for i := range l.Items {
-		j.NotePodFailure(&l.Items[i].Status)
+		j.RecordPodFailure(&l.Items[i].Status)
 	}
 	return nil
 }
 
-// Note returns the catalog entry of a BackupRecord, or nil.
-func (a *Archives) Note(r *v1.BackupRecord) *Note {
-	for i := range a.Notes {
-		if n := &a.Notes[i]; n.Of(r) {
+// Entry returns the catalog entry of a BackupRecord, or nil.
+func (a *Archives) Entry(r *v1.BackupRecord) *Entry {
+	for i := range a.Entries {
+		if n := &a.Entries[i]; n.Of(r) {
 			return n
 		}
 	}
@@ -165,7 +165,7 @@ func (a *Archives) Note(r *v1.BackupRecord) *Note {
 }
 
 // Record returns the BackupRecord of a catalog entry, or nil.
-func (a *Archives) Record(n *Note) *v1.BackupRecord {
+func (a *Archives) Record(n *Entry) *v1.BackupRecord {
 	for i := range a.Records {
 		if r := &a.Records[i]; n.Of(r) {
 			return r
@@ -180,7 +180,7 @@ func (a *Archives) VolumeOf(r *v1.BackupRecord) *corev1.PersistentVolume {
 	if r.InStore() {
 		return nil
 	}
-	n := a.Note(r)
+	n := a.Entry(r)
 	for i := range a.Volumes {
 		v := &a.Volumes[i]
 		if n != nil && v.Name == n.Volume || n == nil && HasBackupsOf(v, r.Spec.Instance.NamespaceUID) {
@@ -190,17 +190,17 @@ func (a *Archives) VolumeOf(r *v1.BackupRecord) *corev1.PersistentVolume {
 	return nil
 }
 
-// LifeOf returns the instance of an XR, or nil if it no longer exists.
-func (a *Archives) LifeOf(xr types.UID) *State {
-	for _, s := range a.Lives {
-		if s.Life.XR != "" && s.Life.XR == xr {
+// InstanceOf returns the instance of an XR, or nil if it no longer exists.
+func (a *Archives) InstanceOf(xr types.UID) *State {
+	for _, s := range a.Instances {
+		if s.Instance.XR != "" && s.Instance.XR == xr {
 			return s
 		}
 	}
 	return nil
 }
 
-func (a *Archives) sortNotes() {
+func (a *Archives) sortEntries() {
 	newestFirst(a.Records)
-	a.Notes = NotesOf(a.Volumes, a.Life)
+	a.Entries = EntriesOf(a.Volumes, a.Instance)
 }

@@ -44,26 +44,26 @@ func (a *Attempt) IsAnswer() bool {
 
 // Attempt returns the current backup of this instance. The result depends only on the state that was read.
 func (b *Basis) Attempt() Attempt {
-	out := Attempt{Origin: backupOrigin(&b.Subject), Method: v1.MethodCold, Record: b.Life.RecordName(), Store: b.Store(),
+	out := Attempt{Origin: backupOrigin(&b.Subject), Method: v1.MethodCold, Record: b.Instance.RecordName(), Store: b.Store(),
 		Namespace: jobNamespace(b)}
 	switch {
 	case b.IsDeleting():
-		out.Job, out.Access = b.Life.Jobs().Backup(), b.Life.Accesses().Backup()
+		out.Job, out.Access = b.Instance.Jobs().Backup(), b.Instance.Accesses().Backup()
 		if isRelocated(b) {
-			out.Job, out.Access = b.Life.RescueName(v1.ComponentBackup), b.Life.Accesses().Rescue()
+			out.Job, out.Access = b.Instance.RecoveryName(v1.ComponentBackup), b.Instance.Accesses().Recovery()
 		}
 		return out
 	case b.XR == nil:
 		return out
 	}
-	out.Record = b.Life.RecordNameInLife(b.XR.Status.BackupNumber)
-	out.Job, out.Access = b.Life.Jobs().ImageChange(), b.Life.Accesses().Backup()
+	out.Record = b.Instance.NumberedRecordName(b.XR.Status.BackupNumber)
+	out.Job, out.Access = b.Instance.Jobs().ImageChange(), b.Instance.Accesses().Backup()
 	if answer := b.XR.Status.BackupUnderWay(); answer != nil {
 		if answer.IsOnline() {
 			out.Method = v1.MethodOnline
 		}
 		out.Request, out.BegunAt = answer.Request, answer.BegunAt.Time
-		out.Job, out.Fenced, out.Failing = b.Life.Jobs().Request(), answer.Fence, answer.Phase == v1.LastBackupFailing
+		out.Job, out.Fenced, out.Failing = b.Instance.Jobs().Request(), answer.Fence, answer.Phase == v1.LastBackupFailing
 	}
 	return out
 }
@@ -98,8 +98,8 @@ func isImageChanging(status *v1.MySQLStatus) bool {
 	return !status.ImageChange.MayStart(status.ServedImage)
 }
 
-// IsBackedUpInLife reports whether a backup of a running instance is in progress or must be cleaned up.
-func (s *Subject) IsBackedUpInLife() bool {
+// IsBackedUpInstance reports whether a backup of a running instance is in progress or must be cleaned up.
+func (s *Subject) IsBackedUpInstance() bool {
 	origin := backupOrigin(s)
 	return origin != "" && origin != v1.OriginDeletion
 }

@@ -33,7 +33,7 @@ type BackupVolumes struct {
 
 // readBackupVolumes reads the backup PVC and its volume. Without a PVC, it reads the volume that a previous PVC was
 // bound to. It also reads the volume of a previous namespace if this namespace must adopt it.
-func readBackupVolumes(ctx context.Context, r client.Reader, basis *Basis, notes []Note) (BackupVolumes, error) {
+func readBackupVolumes(ctx context.Context, r client.Reader, basis *Basis, entries []Entry) (BackupVolumes, error) {
 	var out BackupVolumes
 	var err error
 	location := basis.JobLocation()
@@ -43,7 +43,7 @@ func readBackupVolumes(ctx context.Context, r client.Reader, basis *Basis, notes
 	if out.BackupPV, err = readBackupPV(ctx, r, basis, out.BackupPVC); err != nil {
 		return out, err
 	}
-	if out.EarlierBackupPV, err = findEarlierBackupPV(ctx, r, basis, notes, out.BackupPVC); err != nil {
+	if out.EarlierBackupPV, err = findEarlierBackupPV(ctx, r, basis, entries, out.BackupPVC); err != nil {
 		return out, err
 	}
 	if out.BackupPVCAwaited, err = isVolumeAwaited(ctx, r, &basis.Subject, out.BackupPVC); err != nil {
@@ -87,7 +87,7 @@ func readBackupPV(ctx context.Context, r client.Reader, basis *Basis,
 	c *corev1.PersistentVolumeClaim) (*corev1.PersistentVolume, error) {
 	switch {
 	case c == nil:
-		return findBackups(ctx, r, basis.Life, func(v *corev1.PersistentVolume) bool {
+		return findBackups(ctx, r, basis.Instance, func(v *corev1.PersistentVolume) bool {
 			return NamespaceOf(v) != "" && NamespaceOf(v) == basis.NamespaceUID()
 		})
 	case c.Spec.VolumeName == "" || !needsRecords(&basis.Subject) && basis.Node == "" && isVolumeRetained(c):
@@ -115,14 +115,14 @@ func Bound(v *corev1.PersistentVolume, c *corev1.PersistentVolumeClaim) bool {
 }
 
 // findBackups returns a backup volume of the instance that satisfies the condition, or nil.
-func findBackups(ctx context.Context, r client.Reader, life v1.Instance,
+func findBackups(ctx context.Context, r client.Reader, instanceID v1.Instance,
 	wanted func(*corev1.PersistentVolume) bool) (*corev1.PersistentVolume, error) {
-	all, err := backupPVs(ctx, r, life)
+	all, err := backupPVs(ctx, r, instanceID)
 	if err != nil {
 		return nil, err
 	}
 	for i := range all {
-		if v := &all[i]; mayHoldBackups(life, v) && wanted(v) {
+		if v := &all[i]; mayHoldBackups(instanceID, v) && wanted(v) {
 			return v, nil
 		}
 	}
@@ -131,20 +131,20 @@ func findBackups(ctx context.Context, r client.Reader, life v1.Instance,
 
 // mayHoldBackups reports whether a volume is, or was, bound to a backup PVC of this instance in its namespace or in
 // the recovery namespace.
-func mayHoldBackups(life v1.Instance, v *corev1.PersistentVolume) bool {
+func mayHoldBackups(instanceID v1.Instance, v *corev1.PersistentVolume) bool {
 	ref := v.Spec.ClaimRef
-	return ref == nil || ref.Namespace == v1.RescueNamespace ||
-		ref.Namespace == life.Namespace && ref.Name == life.BackupPVCName()
+	return ref == nil || ref.Namespace == v1.RecoveryNamespace ||
+		ref.Namespace == instanceID.Namespace && ref.Name == instanceID.BackupPVCName()
 }
 
 // findEarlierBackupPV returns the volume of a previous namespace that contains the backup that the function chose.
-func findEarlierBackupPV(ctx context.Context, r client.Reader, basis *Basis, notes []Note,
+func findEarlierBackupPV(ctx context.Context, r client.Reader, basis *Basis, entries []Entry,
 	c *corev1.PersistentVolumeClaim) (*corev1.PersistentVolume, error) {
-	chosen := chosenEarlierBackup(basis, notes)
+	chosen := chosenEarlierBackup(basis, entries)
 	if chosen == nil {
 		return nil, nil //nolint:nilnil // There is no volume to adopt.
 	}
-	return findBackups(ctx, r, basis.Life, func(v *corev1.PersistentVolume) bool {
+	return findBackups(ctx, r, basis.Instance, func(v *corev1.PersistentVolume) bool {
 		here := NamespaceOf(v) == basis.NamespaceUID() || c != nil && Bound(v, c)
 		return !here && HasFinalizer(v) && HasBackupsOf(v, chosen.Spec.Instance.NamespaceUID)
 	})
@@ -152,7 +152,7 @@ func findEarlierBackupPV(ctx context.Context, r client.Reader, basis *Basis, not
 
 // chosenEarlierBackup returns the backup of a previous namespace that this instance will be restored from, or nil.
 // Only the function writes status.restore, and it chooses such a backup only if the platform allows it.
-func chosenEarlierBackup(basis *Basis, notes []Note) *v1.BackupRecord {
+func chosenEarlierBackup(basis *Basis, entries []Entry) *v1.BackupRecord {
 	if basis.XR == nil || basis.XR.IsDeleting() || basis.XR.Status.Started || !inOwnNamespace(basis) {
 		return nil
 	}
@@ -160,7 +160,7 @@ func chosenEarlierBackup(basis *Basis, notes []Note) *v1.BackupRecord {
 	if chosen == nil || chosen.Phase == v1.RestoreSucceeded {
 		return nil
 	}
-	r := backupNamed(basis.Records, notes, chosen.Backup)
+	r := backupNamed(basis.Records, entries, chosen.Backup)
 	if r == nil || !basis.Foreign(r) || r.InStore() {
 		return nil
 	}
@@ -169,16 +169,16 @@ func chosenEarlierBackup(basis *Basis, notes []Note) *v1.BackupRecord {
 
 // backupNamed returns a BackupRecord, or builds it from the catalog if a user deleted it. The function's choice
 // remains valid in this case.
-func backupNamed(records []v1.BackupRecord, notes []Note, name string) *v1.BackupRecord {
+func backupNamed(records []v1.BackupRecord, entries []Entry, name string) *v1.BackupRecord {
 	if n := slices.IndexFunc(records, func(r v1.BackupRecord) bool { return r.Name == name }); n >= 0 {
 		return &records[n]
 	}
-	n := slices.IndexFunc(notes, func(n Note) bool { return n.Name == name && !n.Unreadable })
+	n := slices.IndexFunc(entries, func(n Entry) bool { return n.Name == name && !n.Unreadable })
 	if n < 0 {
 		return nil
 	}
-	r := notes[n].asRecord()
-	r.Status.Phase = v1.BackupProven
+	r := entries[n].asRecord()
+	r.Status.Phase = v1.BackupVerified
 	return r
 }
 
@@ -186,7 +186,7 @@ func backupNamed(records []v1.BackupRecord, notes []Note, name string) *v1.Backu
 // The controller must not create a backup volume in this case, because it would be in the way when a user restores
 // the missing one.
 func EarlierBackupPVMissing(s *State) bool {
-	return chosenEarlierBackup(&s.Basis, s.Notes) != nil && s.EarlierBackupPV == nil && s.BackupPVC == nil &&
+	return chosenEarlierBackup(&s.Basis, s.Entries) != nil && s.EarlierBackupPV == nil && s.BackupPVC == nil &&
 		s.BackupPV == nil
 }
 
@@ -194,7 +194,7 @@ func EarlierBackupPVMissing(s *State) bool {
 // different owner.
 func (b *Basis) Foreign(r *v1.BackupRecord) bool {
 	uid := r.Spec.Instance.NamespaceUID
-	return r.IsProven() && uid != "" && uid != b.NamespaceUID()
+	return r.IsVerified() && uid != "" && uid != b.NamespaceUID()
 }
 
 // Here reports whether the archive of a backup is expected on the backup volume of this instance.

@@ -35,7 +35,7 @@ func recordOf(namespace types.UID) *v1.BackupRecord {
 // backupsAt returns a volume that contains backups of the given namespace UID and is reserved for the PVC in ref.
 func backupsAt(name, namespace string, ref *corev1.ObjectReference) *corev1.PersistentVolume {
 	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{
-		Name: name, Finalizers: []string{v1.Finalizer}, Labels: key.Life("").Labels(),
+		Name: name, Finalizers: []string{v1.Finalizer}, Labels: key.Instance("").Labels(),
 		Annotations: map[string]string{v1.AnnotationNamespaceUID: namespace},
 	}}
 	v.Labels[v1.LabelComponent] = v1.ComponentBackup
@@ -53,7 +53,7 @@ func at(namespace, name string, uid types.UID) *corev1.ObjectReference {
 }
 
 func backupPVCOn(volume string) *corev1.PersistentVolumeClaim {
-	return &corev1.PersistentVolumeClaim{ObjectMeta: metaOf(life.BackupPVCName(), nil),
+	return &corev1.PersistentVolumeClaim{ObjectMeta: metaOf(instanceID.BackupPVCName(), nil),
 		Spec: corev1.PersistentVolumeClaimSpec{VolumeName: volume}}
 }
 
@@ -65,14 +65,14 @@ func TestGatherBackups(t *testing.T) {
 		Busy, Restore                        bool
 		PodFailure                           bool
 	}
-	old, usual := recordOf("earlier"), life.BackupPVCName()
+	old, usual := recordOf("earlier"), instanceID.BackupPVCName()
 	left := func() *corev1.PersistentVolume { return backupsAt("pv-0", "earlier", at("default", usual, "gone")) }
 	started := choosing("b", "Running")
 	started.Object["status"].(map[string]any)["internal"] = map[string]any{"started": true}
 	other := left()
 	other.Labels[v1.LabelInstance] = otherName
-	rescue := pvcAt(v1.RescueNamespace, "backups-0", "")
-	rescue.UID = "rescue"
+	recovered := pvcAt(v1.RecoveryNamespace, "backups-0", "")
+	recovered.UID = "rescue"
 	cases := map[string]struct {
 		reason  string
 		objects []client.Object
@@ -116,12 +116,12 @@ func TestGatherBackups(t *testing.T) {
 			want:    want{BackupPVC: "pv-0"}},
 		"InTheWay": {reason: "An empty one is in its place, and a restore that looks on it.",
 			objects: []client.Object{choosing("b", "Running"), old, left(), backupPVCOn("pv-2"),
-				backupsAt("pv-2", "ns", at("default", usual, "")), jobAt("default", life.Jobs().Restore())}, want: want{
+				backupsAt("pv-2", "ns", at("default", usual, "")), jobAt("default", instanceID.Jobs().Restore())}, want: want{
 				BackupPVC: "pv-2", BackupPV: "pv-2", EarlierBackupPV: "pv-0", Restore: true}},
 		"Busy": {reason: "The rescue has not given it back.",
 			objects: []client.Object{choosing("b", "Running"), old,
-				backupsAt("pv-0", "earlier", at(v1.RescueNamespace, "backups-0", "rescue")),
-				rescue}, want: want{EarlierBackupPV: "pv-0", Busy: true}},
+				backupsAt("pv-0", "earlier", at(v1.RecoveryNamespace, "backups-0", "rescue")),
+				recovered}, want: want{EarlierBackupPV: "pv-0", Busy: true}},
 		"Lent": {reason: "A person gave it to another PVC.",
 			objects: []client.Object{choosing("b", "Running"), old, backupsAt("pv-0", "earlier", at("default", "mine", "x"))},
 			want:    want{PodFailure: true}},
@@ -138,11 +138,11 @@ func TestGatherBackups(t *testing.T) {
 				&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}})
 			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects...).Build(),
 				Clock: time.Now}
-			lives, err := g.Gather(context.Background(), key)
-			if err != nil || len(lives) != 1 {
-				t.Fatalf("%d lives, %v", len(lives), err)
+			instances, err := g.Gather(context.Background(), key)
+			if err != nil || len(instances) != 1 {
+				t.Fatalf("%d lives, %v", len(instances), err)
 			}
-			s := lives[0]
+			s := instances[0]
 			got := want{Busy: s.BackupBusy, Restore: s.RestoreJob != nil, PodFailure: strings.Contains(s.PodFailure, usual)}
 			if s.BackupPVC != nil {
 				got.BackupPVC = s.BackupPVC.Spec.VolumeName

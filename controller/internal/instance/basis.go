@@ -60,7 +60,7 @@ func (s *Subject) WhyUnreadable() string {
 
 // IsOwn reports whether a BackupRecord belongs to this instance.
 func (s *Subject) IsOwn(r *v1.BackupRecord) bool {
-	return s.Life.XR != "" && r.Spec.Instance.XR == s.Life.XR
+	return s.Instance.XR != "" && r.Spec.Instance.XR == s.Instance.XR
 }
 
 // DeletionIntent describes how users want an instance to be deleted.
@@ -80,7 +80,7 @@ func (w DeletionIntent) Policy() v1.DeletionPolicy {
 
 // Skips reports whether a user has allowed the deletion of this instance without a backup.
 func (w DeletionIntent) Skips() bool {
-	uid, c := string(w.basis.Life.XR), w.basis.Claim
+	uid, c := string(w.basis.Instance.XR), w.basis.Claim
 	return w.basis.Identity().Annotations[v1.AnnotationSkipBackup] == uid ||
 		c != nil && c.GetAnnotations()[v1.AnnotationSkipBackup] == uid
 }
@@ -88,7 +88,7 @@ func (w DeletionIntent) Skips() bool {
 // LeavesOutside reports whether a user has allowed the final backup of this instance to omit files outside of the
 // data directory.
 func (w DeletionIntent) LeavesOutside() bool {
-	uid, c := string(w.basis.Life.XR), w.basis.Claim
+	uid, c := string(w.basis.Instance.XR), w.basis.Claim
 	return w.basis.Identity().Annotations[v1.AnnotationWithoutOutside] == uid ||
 		c != nil && c.GetAnnotations()[v1.AnnotationWithoutOutside] == uid
 }
@@ -105,7 +105,7 @@ func (w DeletionIntent) RequiresRestorable() bool {
 // Ephemeral reports whether the data of an instance is deleted with its pod. This is true for a Database without
 // storageSize that never had a volume.
 func (b *Basis) Ephemeral() bool {
-	if b.Life.Kind != v1.KindDatabase || b.DataPVC != nil || b.DataPV != nil || b.Orphan != nil {
+	if b.Instance.Kind != v1.KindDatabase || b.DataPVC != nil || b.DataPV != nil || b.Orphan != nil {
 		return false
 	}
 	for _, c := range []*Composite{b.XR, b.Claim} {

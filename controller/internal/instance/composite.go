@@ -273,9 +273,9 @@ func (c *Composite) keepWhatIsInDoubt() {
 	}
 }
 
-// saysNoClaim reports whether the claim of an XR is unknown, because spec.claimRef is unreadable and the labels name
+// isClaimGone reports whether the claim of an XR is unknown, because spec.claimRef is unreadable and the labels name
 // no claim.
-func (c *Composite) saysNoClaim() bool {
+func (c *Composite) isClaimGone() bool {
 	_, ok := c.Key()
 	return !ok && c.Unreadable.Has("spec.claimRef")
 }

@@ -39,7 +39,7 @@ const reasonOOMKilled = process.OOMKilled
 
 // crashOf returns which container of a pod exits repeatedly, the cause from its last output, and how to fix it. It
 // returns "" if no container exits repeatedly.
-func (l looker) crashOf(ctx context.Context, p *corev1.Pod) string {
+func (l podReader) crashOf(ctx context.Context, p *corev1.Pod) string {
 	if p.DeletionTimestamp != nil {
 		return ""
 	}
@@ -70,7 +70,7 @@ func exitText(end *corev1.ContainerStateTerminated) string {
 }
 
 // lastWords returns the last output of a container before it terminated, or the command that shows it.
-func (l looker) lastWords(ctx context.Context, p *corev1.Pod, c *corev1.ContainerStatus,
+func (l podReader) lastWords(ctx context.Context, p *corev1.Pod, c *corev1.ContainerStatus,
 	end *corev1.ContainerStateTerminated) string {
 	see := fmt.Sprintf("kubectl logs -n %s %s --container %s", p.Namespace, p.Name, c.Name)
 	if c.State.Terminated == nil {
@@ -91,7 +91,7 @@ const maxCrashLog = 64 << 10
 
 // complaintsOf returns the errors in a container's log, or its last lines if no line is marked as an error. Possible
 // passwords are removed.
-func (l looker) complaintsOf(ctx context.Context, p *corev1.Pod, c *corev1.ContainerStatus) string {
+func (l podReader) complaintsOf(ctx context.Context, p *corev1.Pod, c *corev1.ContainerStatus) string {
 	if l.logs == nil {
 		return ""
 	}

@@ -203,8 +203,8 @@ func TestFailedRestoreSaysWhy(t *testing.T) {
 					Message: `{"command":"import-dump","exitCode":42,"error":"` + reason + `"}`}},
 		}}}
 		basis := &Basis{Subject: Subject{
-			Life: v1.Instance{Kind: v1.KindMySQL, Namespace: p.Namespace, Name: "db", XR: "uid"},
-			XR:   &Composite{Unstructured: &unstructured.Unstructured{Object: map[string]any{}}},
+			Instance: v1.Instance{Kind: v1.KindMySQL, Namespace: p.Namespace, Name: "db", XR: "uid"},
+			XR:       &Composite{Unstructured: &unstructured.Unstructured{Object: map[string]any{}}},
 		}}
 		basis.XR.Status.Restore = &v1.RestoreStatus{Phase: phase, Backup: "b"}
 		basis.XR.Status.PreviousBackup = "b"
@@ -224,14 +224,14 @@ func TestEvictionIsSaid(t *testing.T) {
 	j := &Job{Pods: []corev1.Pod{{ObjectMeta: metaOf("p", nil),
 		Status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted",
 			Message: "The node was low on resource: ephemeral-storage"}}}}
-	j.noteEviction()
+	j.recordEviction()
 	if want := "pod p: Evicted: The node was low on resource: ephemeral-storage"; j.PodFailure != want {
 		t.Errorf("want %q, got %q", want, j.PodFailure)
 	}
 	later := corev1.Pod{ObjectMeta: metaOf("q", nil), Status: corev1.PodStatus{Phase: corev1.PodRunning}}
 	later.CreationTimestamp = metav1.NewTime(noon)
 	j.PodFailure, j.Pods = "", append(j.Pods, later)
-	if j.noteEviction(); j.PodFailure != "" {
+	if j.recordEviction(); j.PodFailure != "" {
 		t.Errorf("the next pod runs, got %q", j.PodFailure)
 	}
 }

@@ -62,7 +62,7 @@ func (c *Composite) CommandToRemove(finalizer string) string {
 // (docs/upstream/crossplane-xrd-deletion.md). If the kind CompositeResourceDefinition does not exist, Crossplane
 // itself is uninstalled.
 func readXRD(ctx context.Context, r client.Reader, s *Subject) (undefined bool, err error) {
-	kind, ok := kindOf(s.Life.Kind)
+	kind, ok := kindOf(s.Instance.Kind)
 	if c, _ := s.AwaitsCrossplane(); c == nil || !ok {
 		return false, nil
 	}

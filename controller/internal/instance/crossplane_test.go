@@ -78,12 +78,12 @@ func TestGatherXRD(t *testing.T) {
 						return c.Get(ctx, k, o, opts...)
 					},
 				}).Build(), Clock: func() time.Time { return deleted }}
-			lives, err := g.Gather(t.Context(), key)
+			instances, err := g.Gather(t.Context(), key)
 			if asked != tc.asked || (errors.Is(tc.err, lost)) != (err != nil) {
 				t.Fatalf("%s Asked: %t, %v", tc.reason, asked, err)
 			}
-			if err == nil && (len(lives) != 1 || lives[0].Undefined != tc.want) {
-				t.Errorf("%s Got %d lives, the first without an XRD that stays: %t", tc.reason, len(lives), lives[0].Undefined)
+			if err == nil && (len(instances) != 1 || instances[0].Undefined != tc.want) {
+				t.Errorf("%s Got %d lives, the first without an XRD that stays: %t", tc.reason, len(instances), instances[0].Undefined)
 			}
 		})
 	}

@@ -54,20 +54,20 @@ func (g *Gatherer) Gather(ctx context.Context, k Key) ([]*State, error) {
 	if len(orphans)+len(found.xrs) == 0 {
 		return g.statesWithoutXR(ctx, k, found.namespace, found.claim)
 	}
-	lives := make([]*Subject, 0, len(orphans)+len(found.xrs))
+	instances := make([]*Subject, 0, len(orphans)+len(found.xrs))
 	for _, o := range orphans {
-		s := g.newSubject(k.Life(o.uid), found.namespace)
-		s.Orphan, s.PredecessorTerminating = new(IdentityOfHolders(s.Life, o.holders, s.Now)), len(lives) > 0
-		lives = append(lives, s)
+		s := g.newSubject(k.Instance(o.uid), found.namespace)
+		s.Orphan, s.PredecessorTerminating = new(IdentityOfHolders(s.Instance, o.holders, s.Now)), len(instances) > 0
+		instances = append(instances, s)
 	}
 	for _, s := range g.subjectsOf(k, found) {
-		s.PredecessorTerminating = len(lives) > 0 && (lives[0].IsDeleting() || lives[0].OrphanedFromClaim)
-		s.PredecessorCopy = copyAmong(lives)
-		lives = append(lives, s)
+		s.PredecessorTerminating = len(instances) > 0 && (instances[0].IsDeleting() || instances[0].OrphanedFromClaim)
+		s.PredecessorCopy = copyAmong(instances)
+		instances = append(instances, s)
 	}
-	out := make([]*State, 0, len(lives))
-	for _, s := range lives {
-		state, err := g.readLife(ctx, s)
+	out := make([]*State, 0, len(instances))
+	for _, s := range instances {
+		state, err := g.readInstance(ctx, s)
 		if err != nil {
 			return nil, err
 		}
@@ -77,8 +77,8 @@ func (g *Gatherer) Gather(ctx context.Context, k Key) ([]*State, error) {
 }
 
 // copyAmong returns the copied object if an orphaned instance waits for a user because of it, or nil.
-func copyAmong(lives []*Subject) client.Object {
-	for _, s := range lives {
+func copyAmong(instances []*Subject) client.Object {
+	for _, s := range instances {
 		if s.Orphan != nil && s.Orphan.Copy != nil {
 			return s.Orphan.Copy
 		}
@@ -108,8 +108,8 @@ func (g *Gatherer) ReadData(ctx context.Context, s *State) error {
 }
 
 // newSubject returns the Subject of an instance before any of its objects are read.
-func (g *Gatherer) newSubject(life v1.Instance, ns *corev1.Namespace) *Subject {
-	out := &Subject{Settings: g.Settings, Life: life, Now: g.Clock(), ReadAt: time.Now(), Namespace: ns}
+func (g *Gatherer) newSubject(instanceID v1.Instance, ns *corev1.Namespace) *Subject {
+	out := &Subject{Settings: g.Settings, Instance: instanceID, Now: g.Clock(), ReadAt: time.Now(), Namespace: ns}
 	if g.Skew != nil {
 		out.Skew = g.Skew()
 	}
@@ -120,7 +120,7 @@ func (g *Gatherer) newSubject(life v1.Instance, ns *corev1.Namespace) *Subject {
 func (g *Gatherer) subjectsOf(k Key, found *foundComposites) []*Subject {
 	out := make([]*Subject, 0, len(found.xrs))
 	for _, xr := range found.xrs {
-		s := g.newSubject(k.Life(xr.GetUID()), found.namespace)
+		s := g.newSubject(k.Instance(xr.GetUID()), found.namespace)
 		s.XR, s.OrphanedFromClaim = xr, isOrphanedFromClaim(xr, found.claim, found.namespace)
 		if found.claim.IsBoundTo(xr) {
 			s.Claim = found.claim
@@ -133,7 +133,7 @@ func (g *Gatherer) subjectsOf(k Key, found *foundComposites) []*Subject {
 // statesWithoutXR returns the State of a name that has no XR. Volumes with this name may still exist.
 func (g *Gatherer) statesWithoutXR(ctx context.Context, k Key, ns *corev1.Namespace,
 	claim *Composite) ([]*State, error) {
-	s := g.newSubject(k.Life(""), ns)
+	s := g.newSubject(k.Instance(""), ns)
 	s.Claim = claim
 	data, derr := readDataVolumes(ctx, g.Reader, s, nil)
 	basis := Basis{Subject: *s, DataVolumes: data}
@@ -142,9 +142,9 @@ func (g *Gatherer) statesWithoutXR(ctx context.Context, k Key, ns *corev1.Namesp
 	return []*State{{Basis: basis, BackupVolumes: volumes, Undefined: undefined}}, errors.Join(derr, verr, xerr)
 }
 
-// readLife reads everything that a decision about an instance can depend on, and returns its State. The arguments of
+// readInstance reads everything that a decision about an instance can depend on, and returns its State. The arguments of
 // each reader are the parts that it needs, which determines the order of the calls.
-func (g *Gatherer) readLife(ctx context.Context, subject *Subject) (*State, error) {
+func (g *Gatherer) readInstance(ctx context.Context, subject *Subject) (*State, error) {
 	var err error
 	if subject.Requested, err = g.readRequested(ctx, subject); err != nil {
 		return nil, err
@@ -153,16 +153,16 @@ func (g *Gatherer) readLife(ctx context.Context, subject *Subject) (*State, erro
 	if err != nil {
 		return nil, err
 	}
-	l := looker{Reader: g.Reader, now: subject.Now, logs: g.Logs}
+	l := podReader{Reader: g.Reader, now: subject.Now, logs: g.Logs}
 	s := &State{Basis: *basis}
 	if s.Undefined, err = readXRD(ctx, l, subject); err != nil {
 		return nil, err
 	}
-	if s.BackupVolumes, err = readBackupVolumes(ctx, l, basis, noted.Notes); err != nil {
+	if s.BackupVolumes, err = readBackupVolumes(ctx, l, basis, noted.Entries); err != nil {
 		return nil, err
 	}
 	if needsRecords(subject) {
-		noted = noted.withBoundVolume(s.BackupPV, subject.Life)
+		noted = noted.withBoundVolume(s.BackupPV, subject.Instance)
 	}
 	var answers StoreAnswers
 	s.Noted, answers = readStores(ctx, l, g.Stores, basis, noted)
@@ -179,7 +179,7 @@ func (g *Gatherer) readLife(ctx context.Context, subject *Subject) (*State, erro
 		s.Recovery, answers.StoreFailure = readRecovery(ctx, g.Stores, basis, s.Source, answers.StoreFailure)
 	}
 	s.StoreAnswers = answers
-	if s.Work, err = readWork(ctx, l, basis, &s.BackupVolumes, whyHeld(s)); err != nil {
+	if s.Work, err = readWork(ctx, l, basis, &s.BackupVolumes, whyBlocked(s)); err != nil {
 		return nil, err
 	}
 	s.Rules, err = readRules(ctx, l, basis)
@@ -194,10 +194,10 @@ func readBasis(ctx context.Context, r client.Reader, subject *Subject) (*Basis, 
 	var noted Noted
 	var err error
 	if needsRecords(subject) {
-		if out.Records, err = readRecords(ctx, r, subject.Life); err != nil {
+		if out.Records, err = readRecords(ctx, r, subject.Instance); err != nil {
 			return nil, noted, err
 		}
-		if noted, err = readNoted(ctx, r, subject.Life); err != nil {
+		if noted, err = readNoted(ctx, r, subject.Instance); err != nil {
 			return nil, noted, err
 		}
 	}
@@ -211,7 +211,7 @@ func readBasis(ctx context.Context, r client.Reader, subject *Subject) (*Basis, 
 // needsRecords reports whether a decision depends on the backups of all instances with this name.
 func needsRecords(s *Subject) bool {
 	return s.IsDeleting() || s.XR != nil &&
-		(!s.XR.Status.Started || s.Requested.Name != "" || s.XR.Spec.Backup.Schedule != nil) || s.IsBackedUpInLife()
+		(!s.XR.Status.Started || s.Requested.Name != "" || s.XR.Spec.Backup.Schedule != nil) || s.IsBackedUpInstance()
 }
 
 // foundComposites contains the claim of an instance or nil, its XRs and its namespace. XRs that are being deleted
@@ -268,7 +268,7 @@ func findComposites(ctx context.Context, r client.Reader, k Key) (*foundComposit
 		if err != nil {
 			return nil, err
 		}
-		if xr != nil && xr.saysNoClaim() {
+		if xr != nil && xr.isClaimGone() {
 			return nil, fmt.Errorf("claim %s is bound to %s, which does not refer to the claim. %s", k, xr.GetName(),
 				xr.WhyUnreadable())
 		}
@@ -385,19 +385,19 @@ func Records(ctx context.Context, from client.Reader, instance v1.Instance) ([]v
 }
 
 // readRecords reads the BackupRecords of an instance, newest first, in the same order as the function.
-func readRecords(ctx context.Context, r client.Reader, life v1.Instance) ([]v1.BackupRecord, error) {
-	records, err := Records(ctx, r, life)
+func readRecords(ctx context.Context, r client.Reader, instanceID v1.Instance) ([]v1.BackupRecord, error) {
+	records, err := Records(ctx, r, instanceID)
 	newestFirst(records)
 	return records, err
 }
 
 // Owns reports whether an object was created for this instance.
-func Owns(life v1.Instance, o client.Object) bool {
-	if life.XR == "" {
-		return o.GetLabels()[v1.LabelInstance] == life.Key()
+func Owns(instanceID v1.Instance, o client.Object) bool {
+	if instanceID.XR == "" {
+		return o.GetLabels()[v1.LabelInstance] == instanceID.Key()
 	}
 	c := metav1.GetControllerOf(o)
-	return o.GetLabels()[v1.LabelXR] == string(life.XR) || c != nil && c.UID == life.XR
+	return o.GetLabels()[v1.LabelXR] == string(instanceID.XR) || c != nil && c.UID == instanceID.XR
 }
 
 // getObject returns an object, or nil if it does not exist.

@@ -25,9 +25,9 @@ import (
 )
 
 var (
-	key     = Key{Kind: v1.KindMySQL, Namespace: "default", Name: "db"}
-	life    = key.Life("uid-1")
-	errBoom = errors.New("boom")
+	key        = Key{Kind: v1.KindMySQL, Namespace: "default", Name: "db"}
+	instanceID = key.Instance("uid-1")
+	errBoom    = errors.New("boom")
 )
 
 // otherName is the name of another instance in the same namespace.
@@ -83,14 +83,14 @@ func volumeOf(pvcName string) *corev1.PersistentVolume {
 // unlabelled returns a volume without labels that is reserved for the PVC in the recovery namespace.
 func unlabelled(v *corev1.PersistentVolume) *corev1.PersistentVolume {
 	v.Labels = nil
-	v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: v1.RescueNamespace, Name: life.RescueName("data")}
+	v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: v1.RecoveryNamespace, Name: instanceID.RecoveryName("data")}
 	return v
 }
 
 // heldVolume returns a data volume with the controller's finalizer and the annotations of its instance.
 func heldVolume(uid types.UID, namespace string) *corev1.PersistentVolume {
 	v := volumeOf("db-pvc")
-	v.Labels, v.Finalizers = key.Life(uid).Labels(), []string{v1.Finalizer}
+	v.Labels, v.Finalizers = key.Instance(uid).Labels(), []string{v1.Finalizer}
 	v.Annotations = map[string]string{v1.AnnotationClaimKind: v1.KindMySQL, v1.AnnotationClaimNamespace: namespace,
 		v1.AnnotationClaimName: "db", v1.AnnotationNamespaceUID: "ns"}
 	return v
@@ -143,13 +143,13 @@ func hidden(u *unstructured.Unstructured) *unstructured.Unstructured {
 }
 
 func pvcAt(namespace, name string, uid types.UID) *corev1.PersistentVolumeClaim {
-	c := dataPVC(key.Life(uid).Labels())
+	c := dataPVC(key.Instance(uid).Labels())
 	c.Namespace, c.Name = namespace, name
 	return c
 }
 
 func jobAt(namespace, name string) *batchv1.Job {
-	j := &batchv1.Job{ObjectMeta: metaOf(name, life.Labels())}
+	j := &batchv1.Job{ObjectMeta: metaOf(name, instanceID.Labels())}
 	j.Namespace, j.UID = namespace, types.UID(name)
 	return j
 }
@@ -167,11 +167,11 @@ func mounting(name, pvcName string, owner metav1.Object) *corev1.Pod {
 
 func record(name, instance string, second int64) *v1.BackupRecord {
 	return &v1.BackupRecord{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.LabelInstance: life.Key()},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.LabelInstance: instanceID.Key()},
 			CreationTimestamp: metav1.Time{Time: time.Unix(second, 0)}},
 		Spec: v1.BackupRecordSpec{
 			Instance: v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "default", Name: instance}},
-		Status: v1.BackupRecordStatus{Phase: v1.BackupProven},
+		Status: v1.BackupRecordStatus{Phase: v1.BackupVerified},
 	}
 }
 
@@ -229,13 +229,13 @@ func summarize(s *State) summary {
 }
 
 // gathered compares the summaries of the gathered instances with the expected ones.
-func gathered(t *testing.T, reason string, lives []*State, err error, want []summary) {
+func gathered(t *testing.T, reason string, instances []*State, err error, want []summary) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := make([]summary, 0, len(lives))
-	for _, s := range lives {
+	got := make([]summary, 0, len(instances))
+	for _, s := range instances {
 		got = append(got, summarize(s))
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -244,9 +244,9 @@ func gathered(t *testing.T, reason string, lives []*State, err error, want []sum
 }
 
 func TestGather(t *testing.T) {
-	ours := life.Labels()
-	theirs := key.Life("uid-2").Labels()
-	job := &batchv1.Job{ObjectMeta: metaOf(life.Jobs().Backup(), ours)}
+	ours := instanceID.Labels()
+	theirs := key.Instance("uid-2").Labels()
+	job := &batchv1.Job{ObjectMeta: metaOf(instanceID.Jobs().Backup(), ours)}
 	job.UID = "job"
 	cases := map[string]struct {
 		reason      string
@@ -256,8 +256,8 @@ func TestGather(t *testing.T) {
 	}{
 		"Orphan": {reason: "Its XR is gone, and its volume holds the data: that is a life that ends.",
 			objects: []client.Object{heldVolume("uid-1", "default"), pvcAt("default", "db-pvc", "uid-1"),
-				jobAt("default", life.RescueName("backup")), jobAt("default", "backup-db-job")},
-			want: []summary{{Orphan: true, OriginalPVC: "default/db-pvc", DataPV: "pv", Backup: life.RescueName("backup"),
+				jobAt("default", instanceID.RecoveryName("backup")), jobAt("default", "backup-db-job")},
+			want: []summary{{Orphan: true, OriginalPVC: "default/db-pvc", DataPV: "pv", Backup: instanceID.RecoveryName("backup"),
 				MisplacedJobs: []string{"backup-db-job"}}}},
 		"OrphanAndNew": {reason: "What it leaves decides what the next one starts from, which has the usual PVC.",
 			objects: []client.Object{heldVolume("uid-0", "default"), xr("new", "uid-1", "db", false), boundClaim("new"),
@@ -294,15 +294,15 @@ func TestGather(t *testing.T) {
 			objects: []client.Object{heldVolume("uid-1", "other")}, want: []summary{{}}},
 		"NamespaceGone": {reason: "What is to be mounted is in the controller's namespace for it.", noNamespace: true,
 			objects: []client.Object{onVolume(xr("x", "uid-1", "db", true)), heldVolume("uid-1", "default"),
-				pvcAt(v1.RescueNamespace, life.RescueName("data"), "uid-1"), jobAt(v1.RescueNamespace, life.RescueName("backup"))},
-			want: []summary{{XR: "x", DataPVC: life.RescueName("data"), DataPV: "pv", Backup: life.RescueName("backup")}}},
+				pvcAt(v1.RecoveryNamespace, instanceID.RecoveryName("data"), "uid-1"), jobAt(v1.RecoveryNamespace, instanceID.RecoveryName("backup"))},
+			want: []summary{{XR: "x", DataPVC: instanceID.RecoveryName("data"), DataPV: "pv", Backup: instanceID.RecoveryName("backup")}}},
 		"Unlabelled": {reason: "Somebody took the labels off the volume of a rescue: the PVC that it names is this life's " +
 			"and no other's.", noNamespace: true,
 			objects: []client.Object{onVolume(xr("x", "uid-1", "db", true)), unlabelled(heldVolume("uid-1", "default"))},
 			want:    []summary{{XR: "x", DataPV: "pv"}}},
 		"Beside": {reason: "A life that lost its XR, and then its namespace, had its data mounted there.", noNamespace: true,
-			objects: []client.Object{heldVolume("uid-1", "default"), pvcAt("default", life.RescueName("data"), "uid-1")},
-			want:    []summary{{Orphan: true, OriginalPVC: "default/" + life.RescueName("data"), DataPV: "pv"}}},
+			objects: []client.Object{heldVolume("uid-1", "default"), pvcAt("default", instanceID.RecoveryName("data"), "uid-1")},
+			want:    []summary{{Orphan: true, OriginalPVC: "default/" + instanceID.RecoveryName("data"), DataPV: "pv"}}},
 		"Nothing": {reason: "An event of something long gone.", want: []summary{{}}},
 		"Claim": {reason: "A claim without an XR.", objects: []client.Object{boundClaim("")},
 			want: []summary{{Claim: "db"}}},
@@ -330,7 +330,7 @@ func TestGather(t *testing.T) {
 		"Pods": {reason: "Whoever mounts the data counts, but for our own Jobs.",
 			objects: []client.Object{xr("x", "uid-1", "db", true), job, mounting("agent", "db-pvc", job),
 				mounting("server", "db-pvc", nil), mounting("other", "else", nil)},
-			want: []summary{{XR: "x", Backup: life.Jobs().Backup(), Pods: []string{"server"}}}},
+			want: []summary{{XR: "x", Backup: instanceID.Jobs().Backup(), Pods: []string{"server"}}}},
 		"Records": {reason: "Those of this name, newest first; what the label says does not count.",
 			objects: []client.Object{xr("x", "uid-1", "db", false), record("a", "db", 1), record("c", "db", 3),
 				record("b", "db", 3), record("d", "another", 4)},
@@ -343,8 +343,8 @@ func TestGather(t *testing.T) {
 			}
 			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(tc.objects...).Build(),
 				Clock: time.Now}
-			lives, err := g.Gather(context.Background(), key)
-			gathered(t, tc.reason, lives, err, tc.want)
+			instances, err := g.Gather(context.Background(), key)
+			gathered(t, tc.reason, instances, err, tc.want)
 		})
 	}
 }
@@ -403,14 +403,14 @@ func TestGatherWithoutXRs(t *testing.T) {
 		"Server": {reason: "Nobody wants it deleted.", objects: []client.Object{heldVolume("uid-1", "default")}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			lives, err := (&Gatherer{Reader: withoutXRs(t, tc.objects...), Clock: time.Now}).Gather(t.Context(), key)
+			instances, err := (&Gatherer{Reader: withoutXRs(t, tc.objects...), Clock: time.Now}).Gather(t.Context(), key)
 			if tc.want == nil {
 				if err == nil || IsNotInstalled(err) == tc.served {
-					t.Errorf("%s Got %d lives, %v", tc.reason, len(lives), err)
+					t.Errorf("%s Got %d lives, %v", tc.reason, len(instances), err)
 				}
 				return
 			}
-			gathered(t, tc.reason, lives, err, tc.want)
+			gathered(t, tc.reason, instances, err, tc.want)
 		})
 	}
 }
@@ -418,19 +418,19 @@ func TestGatherWithoutXRs(t *testing.T) {
 // TestGatherInstalled checks that a kind is treated as not installed only if this is certain.
 func TestGatherInstalled(t *testing.T) {
 	pvc := &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: life.BackupPVCName(), Labels: life.Labels()}}
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: instanceID.BackupPVCName(), Labels: instanceID.Labels()}}
 	gone := &Gatherer{Reader: withoutXRs(t, pvc), Clock: time.Now}
-	lives, err := gone.GatherInstalled(t.Context(), key)
-	gathered(t, "Uninstalled: nobody lives.", lives, err, []summary{{}})
-	if lives[0].BackupPVC == nil {
+	instances, err := gone.GatherInstalled(t.Context(), key)
+	gathered(t, "Uninstalled: nobody lives.", instances, err, []summary{{}})
+	if instances[0].BackupPVC == nil {
 		t.Error("want the backups to be there all the same")
 	}
 	if got, err := restoring(t.Context(), gone.Reader, "default", nil); len(got) > 0 || err != nil {
 		t.Errorf("want nobody to restore, got %v, %v", got, err)
 	}
 	unserved := &Gatherer{Reader: withoutXRs(t, pvc, crdOfXRs()), Clock: time.Now}
-	if lives, err := unserved.GatherInstalled(t.Context(), key); err == nil || IsNotInstalled(err) {
-		t.Errorf("want a kind that is installed to be waited for, got %d lives, %v", len(lives), err)
+	if instances, err := unserved.GatherInstalled(t.Context(), key); err == nil || IsNotInstalled(err) {
+		t.Errorf("want a kind that is installed to be waited for, got %d lives, %v", len(instances), err)
 	}
 	if got, err := restoring(t.Context(), unserved.Reader, "default", nil); err == nil {
 		t.Errorf("want who restores not to be known, got %v", got)
@@ -451,26 +451,26 @@ func TestGatherKinds(t *testing.T) {
 	database.SetLabels(map[string]string{labelClaimNamespace: "default", labelClaimName: "db"})
 	database.Object["spec"] = map[string]any{"type": "mysql", "storageSize": "2Gi",
 		"claimRef": map[string]any{"kind": v1.KindDatabase, "namespace": "default", "name": "db"}}
-	pvc := dataPVC(Key{Kind: v1.KindDatabase, Namespace: "default", Name: "db"}.Life("uid-y").Labels())
+	pvc := dataPVC(Key{Kind: v1.KindDatabase, Namespace: "default", Name: "db"}.Instance("uid-y").Labels())
 	pvc.Name = "db.database-pvc"
-	objects := []client.Object{boundClaim("x"), xr("x", "uid-1", "db", false), dataPVC(life.Labels()), claim, database,
+	objects := []client.Object{boundClaim("x"), xr("x", "uid-1", "db", false), dataPVC(instanceID.Labels()), claim, database,
 		pvc, record("a", "db", 1)}
 	g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects...).Build(), Clock: time.Now}
 	for kind, want := range map[string]summary{
 		v1.KindMySQL:    {XR: "x", Claim: "db", DataPVC: "db-pvc", Records: []string{"a"}},
 		v1.KindDatabase: {XR: "y", Claim: "db", DataPVC: "db.database-pvc"},
 	} {
-		lives, err := g.Gather(context.Background(), Key{Kind: kind, Namespace: "default", Name: "db"})
-		if err != nil || len(lives) != 1 {
-			t.Fatalf("%d lives of the %s, %v", len(lives), kind, err)
+		instances, err := g.Gather(context.Background(), Key{Kind: kind, Namespace: "default", Name: "db"})
+		if err != nil || len(instances) != 1 {
+			t.Fatalf("%d lives of the %s, %v", len(instances), kind, err)
 		}
-		if diff := cmp.Diff(want, summarize(lives[0])); diff != "" {
+		if diff := cmp.Diff(want, summarize(instances[0])); diff != "" {
 			t.Errorf("%s: -want, +got:\n%s", kind, diff)
 		}
-		size, _ := lives[0].XR.Spec.Size()
-		password := lives[0].XR.Spec.Password
-		if kind == v1.KindDatabase && (size != "2Gi" || password != nil || lives[0].XR.Type != v1.TypeMySQL) {
-			t.Errorf("the Database is read as %+v", lives[0].XR.Spec)
+		size, _ := instances[0].XR.Spec.Size()
+		password := instances[0].XR.Spec.Password
+		if kind == v1.KindDatabase && (size != "2Gi" || password != nil || instances[0].XR.Type != v1.TypeMySQL) {
+			t.Errorf("the Database is read as %+v", instances[0].XR.Spec)
 		}
 	}
 	if _, err := g.Gather(context.Background(), Key{Kind: "Postgres", Namespace: "default", Name: "db"}); err == nil {
@@ -552,7 +552,7 @@ func TestKeys(t *testing.T) {
 		if got := k.OfAnnotated(pvc); (len(got) == 1) != (k.InstanceKind() == v1.KindDatabase) {
 			t.Errorf("%s: OfAnnotated a Database's volume: %v", k.InstanceKind(), got)
 		}
-		for in, want := range map[string]bool{"": true, "default": true, v1.RescueNamespace: true, "theirs": false} {
+		for in, want := range map[string]bool{"": true, "default": true, v1.RecoveryNamespace: true, "theirs": false} {
 			lies := pvc.DeepCopy()
 			if lies.Namespace = in; k.InstanceKind() == v1.KindDatabase && (len(k.OfAnnotated(lies)) == 1) != want {
 				t.Errorf("OfAnnotated what lies in %q: %v", in, k.OfAnnotated(lies))
@@ -566,7 +566,7 @@ func TestKeys(t *testing.T) {
 
 // TestDoubt checks that a failed read results in an error. It must never be treated as a missing object.
 func TestDoubt(t *testing.T) {
-	objects := []client.Object{xr("x", "uid-1", "db", true), boundClaim("x"), dataPVC(life.Labels()), volumeOf("db-pvc"),
+	objects := []client.Object{xr("x", "uid-1", "db", true), boundClaim("x"), dataPVC(instanceID.Labels()), volumeOf("db-pvc"),
 		record("a", "db", 1)}
 	for reads := range 15 {
 		left := reads
@@ -602,7 +602,7 @@ func TestDoubt(t *testing.T) {
 // namespace, for example because the namespace is being deleted.
 func TestSecretsOfAClosedNamespace(t *testing.T) {
 	xr := xr("x", "uid-1", "db", true)
-	secret := &corev1.Secret{ObjectMeta: metaOf(key.Life("uid-1").ConnectionSecretName(), key.Life("uid-1").Labels())}
+	secret := &corev1.Secret{ObjectMeta: metaOf(key.Instance("uid-1").ConnectionSecretName(), key.Instance("uid-1").Labels())}
 	for _, closed := range []bool{false, true} {
 		c := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(xr, secret,
 			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}}).WithInterceptorFuncs(interceptor.Funcs{
@@ -614,9 +614,9 @@ func TestSecretsOfAClosedNamespace(t *testing.T) {
 				return c.Get(ctx, k, o, opts...)
 			},
 		}).Build()
-		lives, err := (&Gatherer{Reader: c, Clock: time.Now}).Gather(t.Context(), key)
-		if err != nil || len(lives) != 1 || len(lives[0].Leftovers) == 1 == closed {
-			t.Errorf("closed: %t, %d lives, %v", closed, len(lives), err)
+		instances, err := (&Gatherer{Reader: c, Clock: time.Now}).Gather(t.Context(), key)
+		if err != nil || len(instances) != 1 || len(instances[0].Leftovers) == 1 == closed {
+			t.Errorf("closed: %t, %d lives, %v", closed, len(instances), err)
 		}
 	}
 }
@@ -624,7 +624,7 @@ func TestSecretsOfAClosedNamespace(t *testing.T) {
 // TestCertificatesLeft checks that the certificates of an instance are deleted with its other objects, even without
 // an owner reference. Certificates of another instance are kept.
 func TestCertificatesLeft(t *testing.T) {
-	own, other := key.Life("uid-1"), key.Life("uid-2")
+	own, other := key.Instance("uid-1"), key.Instance("uid-2")
 	secret := func(namespace, name string, instance v1.Instance) *corev1.Secret {
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(name),
 			Labels: instance.Labels()}}
@@ -634,12 +634,12 @@ func TestCertificatesLeft(t *testing.T) {
 		secret("default", own.TLSSecretName(), own), secret("system", own.AuthorityName(1), own),
 		secret("system", own.AuthorityName(2), other),
 	).Build()
-	lives, err := (&Gatherer{Reader: c, Clock: time.Now, Settings: Settings{Namespace: "system"}}).Gather(t.Context(), key)
-	if err != nil || len(lives) != 1 {
-		t.Fatalf("%d lives, %v", len(lives), err)
+	instances, err := (&Gatherer{Reader: c, Clock: time.Now, Settings: Settings{Namespace: "system"}}).Gather(t.Context(), key)
+	if err != nil || len(instances) != 1 {
+		t.Fatalf("%d lives, %v", len(instances), err)
 	}
-	got := make([]string, 0, len(lives[0].Leftovers))
-	for _, o := range lives[0].Leftovers {
+	got := make([]string, 0, len(instances[0].Leftovers))
+	for _, o := range instances[0].Leftovers {
 		got = append(got, o.GetNamespace()+"/"+o.GetName())
 	}
 	if diff := cmp.Diff([]string{"default/" + own.TLSSecretName(), "system/" + own.AuthorityName(1)}, got); diff != "" {
@@ -654,7 +654,7 @@ func TestMeanwhile(t *testing.T) {
 		v.Spec.ClaimRef.UID = "bound"
 		return v
 	}
-	bound := dataPVC(life.Labels())
+	bound := dataPVC(instanceID.Labels())
 	bound.UID = "bound"
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}}
 	cases := map[string]struct {
@@ -709,12 +709,12 @@ func TestMeanwhile(t *testing.T) {
 					},
 				}).Build()
 			g := &Gatherer{Reader: c, Clock: time.Now}
-			lives, err := g.Gather(context.Background(), key)
+			instances, err := g.Gather(context.Background(), key)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tc.want, summarize(lives[0])); diff != "" || lives[0].IsDataPVReservedElsewhere() != tc.stale {
-				t.Errorf("%s Stale: %t\n-want, +got:\n%s", tc.reason, lives[0].IsDataPVReservedElsewhere(), diff)
+			if diff := cmp.Diff(tc.want, summarize(instances[0])); diff != "" || instances[0].IsDataPVReservedElsewhere() != tc.stale {
+				t.Errorf("%s Stale: %t\n-want, +got:\n%s", tc.reason, instances[0].IsDataPVReservedElsewhere(), diff)
 			}
 		})
 	}
@@ -775,7 +775,7 @@ func TestListen(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			l := looker{
+			l := podReader{
 				logs: logs("copy: 7% (7 of 100 MiB, 9 MiB/s)\ncopy: 42% (42 of 100 MiB, 9 MiB/s)\nother\n"),
 			}
 			if readReports(context.Background(), l, &Basis{}, nil, tc.job); !tc.want(tc.job) {

@@ -94,10 +94,10 @@ func identityOfXR(xr *Composite) Identity {
 
 // IdentityOfHolders returns the identity of an instance whose composite resource is deleted, from the volumes and
 // PVCs that hold its data. If none of them is being deleted, DeletedAt is the given time.
-func IdentityOfHolders(life v1.Instance, holders []client.Object, found time.Time) Identity {
-	kind, _ := kindOf(life.Kind)
+func IdentityOfHolders(instanceID v1.Instance, holders []client.Object, found time.Time) Identity {
+	kind, _ := kindOf(instanceID.Kind)
 	id := Identity{
-		XR:          metav1.OwnerReference{APIVersion: kind.XR.GroupVersion().String(), Kind: kind.XR.Kind, UID: life.XR},
+		XR:          metav1.OwnerReference{APIVersion: kind.XR.GroupVersion().String(), Kind: kind.XR.Kind, UID: instanceID.XR},
 		DeletedAt:   &metav1.Time{Time: found},
 		Annotations: map[string]string{},
 	}
@@ -109,7 +109,7 @@ func IdentityOfHolders(life v1.Instance, holders []client.Object, found time.Tim
 			id.Copy = h
 		}
 		for key, value := range h.GetAnnotations() {
-			if id.Annotations[key] == "" && !isSaidOfOriginal(h, key) {
+			if id.Annotations[key] == "" && !describesOriginal(h, key) {
 				id.Annotations[key] = value
 			}
 		}
@@ -155,9 +155,9 @@ func isLeftAlone(o client.Object) bool {
 	return isCopy(o) && o.GetAnnotations()[v1.AnnotationLeaveAlone] == string(o.GetUID())
 }
 
-// isSaidOfOriginal reports whether an annotation of a copy allows deletion without a backup. A user added it to the
+// describesOriginal reports whether an annotation of a copy allows deletion without a backup. A user added it to the
 // original object, so it is ignored for the copy.
-func isSaidOfOriginal(o client.Object, key string) bool {
+func describesOriginal(o client.Object, key string) bool {
 	return isCopy(o) && slices.Contains([]string{v1.AnnotationSkipBackup, v1.AnnotationWithoutOutside,
 		v1.AnnotationNothingToLose, v1.AnnotationDeletionPolicy}, key)
 }

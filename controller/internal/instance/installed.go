@@ -13,11 +13,11 @@ import (
 // GatherInstalled returns all instances with this name, like Gather. If the kind is not installed, it returns one
 // State without an instance, because backups can still exist.
 func (g *Gatherer) GatherInstalled(ctx context.Context, k Key) ([]*State, error) {
-	lives, err := g.Gather(ctx, k)
+	instances, err := g.Gather(ctx, k)
 	if IsNotInstalled(err) {
 		return g.statesWithoutKind(ctx, k)
 	}
-	return lives, err
+	return instances, err
 }
 
 // explainUnlisted explains why XRs cannot be listed. A kind that is not served may still exist. It may have just been

@@ -62,13 +62,13 @@ func jobsOnVolumes(j *Jobs) []*Job {
 func readJobs(ctx context.Context, r client.Reader, basis *Basis) (Jobs, error) {
 	var out Jobs
 	var err error
-	life, location := basis.Life, basis.JobLocation()
-	if out.RestoreJob, err = readJob(ctx, r, life, life.Namespace, life.Jobs().Restore()); err != nil {
+	instanceID, location := basis.Instance, basis.JobLocation()
+	if out.RestoreJob, err = readJob(ctx, r, instanceID, instanceID.Namespace, instanceID.Jobs().Restore()); err != nil {
 		return out, err
 	}
 	for name, target := range map[string]**Job{basis.Attempt().Job: &out.BackupJob, location.WipeJob: &out.WipeJob,
 		location.PruneJob: &out.PruneJob} {
-		if *target, err = readJob(ctx, r, life, location.Namespace, name); err != nil {
+		if *target, err = readJob(ctx, r, instanceID, location.Namespace, name); err != nil {
 			return out, err
 		}
 	}
@@ -79,7 +79,7 @@ func readJobs(ctx context.Context, r client.Reader, basis *Basis) (Jobs, error) 
 		out.MisplacedJobs, err = readOvertakenJobs(ctx, r, &basis.Subject)
 		return out, err
 	}
-	for _, namespace := range []string{life.Namespace, v1.RescueNamespace} {
+	for _, namespace := range []string{instanceID.Namespace, v1.RecoveryNamespace} {
 		misplaced, err := readMisplacedJobs(ctx, r, basis, out.RestoreJob, namespace)
 		if err != nil {
 			return out, err
@@ -100,7 +100,7 @@ func readAccessUntil(ctx context.Context, r client.Reader, basis *Basis, backup 
 	if kerrors.IsForbidden(err) {
 		return time.Time{}, nil
 	}
-	if err != nil || secret == nil || !Owns(basis.Life, secret) {
+	if err != nil || secret == nil || !Owns(basis.Instance, secret) {
 		return time.Time{}, err
 	}
 	until, err := time.Parse(time.RFC3339, secret.Annotations[v1.AnnotationAccessUntil])
@@ -116,8 +116,8 @@ func readOvertakenJobs(ctx context.Context, r client.Reader, s *Subject) ([]clie
 		return nil, nil
 	}
 	var out []client.Object
-	for _, name := range []string{s.Life.Jobs().ImageChange(), s.Life.Jobs().Request()} {
-		j, err := readJob(ctx, r, s.Life, s.Life.Namespace, name)
+	for _, name := range []string{s.Instance.Jobs().ImageChange(), s.Instance.Jobs().Request()} {
+		j, err := readJob(ctx, r, s.Instance, s.Instance.Namespace, name)
 		if err != nil {
 			return nil, err
 		}
@@ -133,7 +133,7 @@ func readMisplacedJobs(ctx context.Context, r client.Reader, basis *Basis, resto
 	namespace string) ([]client.Object, error) {
 	l := &batchv1.JobList{}
 	if err := r.List(ctx, l, client.InNamespace(namespace),
-		client.MatchingLabels{v1.LabelXR: string(basis.Life.XR)}); err != nil {
+		client.MatchingLabels{v1.LabelXR: string(basis.Instance.XR)}); err != nil {
 		return nil, fmt.Errorf("cannot list Jobs: %w", err)
 	}
 	location := basis.JobLocation()
@@ -150,9 +150,9 @@ func readMisplacedJobs(ctx context.Context, r client.Reader, basis *Basis, resto
 }
 
 // readJob reads a Job that was created for an instance. It returns nil if there is none.
-func readJob(ctx context.Context, r client.Reader, life v1.Instance, namespace, name string) (*Job, error) {
+func readJob(ctx context.Context, r client.Reader, instanceID v1.Instance, namespace, name string) (*Job, error) {
 	j, err := getObject(ctx, r, &batchv1.Job{}, namespace, name)
-	if j == nil || err != nil || !Owns(life, j) {
+	if j == nil || err != nil || !Owns(instanceID, j) {
 		return nil, err
 	}
 	log.FromContext(ctx).V(1).Info("Read a Job", "namespace", namespace, "name", name, "active", j.Status.Active,
@@ -172,7 +172,7 @@ func NewJob(j *batchv1.Job) *Job {
 // Finished returns when the Job finished, and whether it succeeded. It returns nil while the Job is running.
 // Containers that another component injected into the pod are ignored.
 func (j *Job) Finished() (finished *metav1.Time, succeeded bool) {
-	if finished, succeeded = j.saysFinished(); finished != nil {
+	if finished, succeeded = j.finishedTime(); finished != nil {
 		return finished, succeeded
 	}
 	if end := cmp.Or(j.Outlived, j.Succeeded); end != nil {
@@ -183,12 +183,12 @@ func (j *Job) Finished() (finished *metav1.Time, succeeded bool) {
 
 // IsComplete reports whether the status of the Job says that it succeeded.
 func (j *Job) IsComplete() bool {
-	_, succeeded := j.saysFinished()
+	_, succeeded := j.finishedTime()
 	return succeeded
 }
 
-// saysFinished returns when the Job finished according to its status, and whether it succeeded.
-func (j *Job) saysFinished() (finished *metav1.Time, succeeded bool) {
+// finishedTime returns when the Job finished according to its status, and whether it succeeded.
+func (j *Job) finishedTime() (finished *metav1.Time, succeeded bool) {
 	for i := range j.Status.Conditions {
 		c := &j.Status.Conditions[i]
 		if c.Status != corev1.ConditionTrue {

@@ -17,8 +17,8 @@ import (
 // Mounted returns the PVC that a volume of a Job's pod refers to now, or nil if the PVC does not exist.
 type Mounted func(volume string) *corev1.PersistentVolumeClaim
 
-// NotePVCs stores in a Job the PVCs that it was created for.
-func NotePVCs(j *batchv1.Job, mounted Mounted) {
+// RecordPVCs stores in a Job the PVCs that it was created for.
+func RecordPVCs(j *batchv1.Job, mounted Mounted) {
 	uids := map[string]types.UID{}
 	for _, name := range pvcVolumes(j) {
 		if pvc := mounted(name); pvc != nil {

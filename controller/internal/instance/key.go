@@ -2,7 +2,7 @@
 // It changes nothing.
 //
 // A State consists of parts. A function whose name begins with read reads one part and returns it. Its arguments are
-// the parts that it needs, so these parts are always read first. Gatherer.readLife calls the functions and assembles
+// the parts that it needs, so these parts are always read first. Gatherer.readInstance calls the functions and assembles
 // the State.
 package instance
 
@@ -20,8 +20,8 @@ type Key struct{ Kind, Namespace, Name string }
 // String returns the key as it appears in logs.
 func (k Key) String() string { return k.Kind + "/" + k.Namespace + "/" + k.Name }
 
-// Life returns the instance with the given XR. If the XR is empty, the result stands for all instances with this key.
-func (k Key) Life(xr types.UID) v1.Instance {
+// Instance returns the instance with the given XR. If the XR is empty, the result stands for all instances with this key.
+func (k Key) Instance(xr types.UID) v1.Instance {
 	return v1.Instance{Kind: k.Kind, Namespace: k.Namespace, Name: k.Name, XR: xr}
 }
 
@@ -67,7 +67,7 @@ func (k Kind) OfXR(o client.Object) []Key {
 func (k Kind) OfAnnotated(o client.Object) []Key {
 	a := o.GetAnnotations()
 	key := Key{Kind: a[v1.AnnotationClaimKind], Namespace: a[v1.AnnotationClaimNamespace], Name: a[v1.AnnotationClaimName]}
-	if in := o.GetNamespace(); in != "" && in != key.Namespace && in != v1.RescueNamespace {
+	if in := o.GetNamespace(); in != "" && in != key.Namespace && in != v1.RecoveryNamespace {
 		return nil
 	}
 	return k.knownKeys(key)

@@ -15,7 +15,7 @@ type JobLocation struct {
 // instance's own namespace if a pod can run there. If the instance lost its XR, its Jobs have other names, because a
 // later instance may use the usual names.
 func (b *Basis) JobLocation() JobLocation {
-	i := b.Life
+	i := b.Instance
 	if !isRelocated(b) {
 		return JobLocation{
 			Namespace: i.Namespace, Data: i.DataPVCName(), Backup: i.BackupPVCName(),
@@ -23,11 +23,11 @@ func (b *Basis) JobLocation() JobLocation {
 		}
 	}
 	p := JobLocation{
-		Namespace: jobNamespace(b), Data: i.RescueName("data"), Backup: i.BackupPVCName(),
-		WipeJob: i.RescueName(v1.ComponentWipe), PruneJob: i.RescueName(v1.ComponentPrune),
+		Namespace: jobNamespace(b), Data: i.RecoveryName("data"), Backup: i.BackupPVCName(),
+		WipeJob: i.RecoveryName(v1.ComponentErase), PruneJob: i.RecoveryName(v1.ComponentPrune),
 	}
 	if !inOwnNamespace(b) {
-		p.Backup = i.RescueName("backups")
+		p.Backup = i.RecoveryName("backups")
 	}
 	return p
 }
@@ -35,9 +35,9 @@ func (b *Basis) JobLocation() JobLocation {
 // jobNamespace returns the namespace of the instance's Jobs.
 func jobNamespace(b *Basis) string {
 	if b.IsDeleting() && !inOwnNamespace(b) {
-		return v1.RescueNamespace
+		return v1.RecoveryNamespace
 	}
-	return b.Life.Namespace
+	return b.Instance.Namespace
 }
 
 // isRelocated reports whether the Jobs run in another namespace or under other names.

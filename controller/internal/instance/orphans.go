@@ -80,7 +80,7 @@ func IsForBackups(o client.Object) bool {
 
 // findHolders returns the volumes and then the PVCs that hold data of the instance.
 func findHolders(ctx context.Context, r client.Reader, k Key, kind Kind) ([]client.Object, error) {
-	ours := client.MatchingLabels{v1.LabelInstance: k.Life("").Key()}
+	ours := client.MatchingLabels{v1.LabelInstance: k.Instance("").Key()}
 	volumes := &corev1.PersistentVolumeList{}
 	if err := r.List(ctx, volumes, ours); err != nil {
 		return nil, fmt.Errorf("cannot list PersistentVolumes: %w", err)
@@ -89,7 +89,7 @@ func findHolders(ctx context.Context, r client.Reader, k Key, kind Kind) ([]clie
 	for i := range volumes.Items {
 		out = append(out, &volumes.Items[i])
 	}
-	for _, namespace := range []string{k.Namespace, v1.RescueNamespace} {
+	for _, namespace := range []string{k.Namespace, v1.RecoveryNamespace} {
 		pvcs := &corev1.PersistentVolumeClaimList{}
 		if err := r.List(ctx, pvcs, client.InNamespace(namespace), ours); err != nil {
 			return nil, fmt.Errorf("cannot list PersistentVolumeClaims: %w", err)

@@ -16,9 +16,9 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// whyHeld returns why an instance must not start, for reasons that do not depend on its pods. An example is a missing
+// whyBlocked returns why an instance must not start, for reasons that do not depend on its pods. An example is a missing
 // BackupRecord. It returns "" if there is no such reason.
-func whyHeld(s *State) string {
+func whyBlocked(s *State) string {
 	if s.XR == nil || s.IsDeleting() {
 		return ""
 	}
@@ -29,17 +29,17 @@ func whyHeld(s *State) string {
 		return "it is unknown whether there are backups of a previous instance with this name: " + s.StoreFailure
 	}
 	if n := s.Missing(); n != nil && s.XR.Status.Restore == nil {
-		return heldBack(n)
+		return blockedMessage(n)
 	}
 	if s.Source != nil {
 		if n := s.Source.Missing(); n != nil {
-			return heldBack(n)
+			return blockedMessage(n)
 		}
 	}
 	if isStarting(s.XR) && EarlierBackupPVMissing(s) {
 		return fmt.Sprintf("the PersistentVolume with the backups of the previous namespace, for "+
 			"PersistentVolumeClaim %s, does not exist. Restore the volume, or create the claim again with "+
-			"spec.restore.backup set to a backup whose volume exists", s.Life.BackupPVCName())
+			"spec.restore.backup set to a backup whose volume exists", s.Instance.BackupPVCName())
 	}
 	return ""
 }
@@ -52,9 +52,9 @@ func isStarting(xr *Composite) bool {
 // readStart returns the restore Job of an instance, and the reason why the pods of the instance do not start. The
 // controller reads the pods, because a composition function cannot. If a read fails, readStart returns its arguments
 // restore and previous unchanged.
-func readStart(ctx context.Context, l looker, basis *Basis, backupPVC *corev1.PersistentVolumeClaim, restore *Job,
+func readStart(ctx context.Context, l podReader, basis *Basis, backupPVC *corev1.PersistentVolumeClaim, restore *Job,
 	previous string) (*Job, string, error) {
-	pods, err := podsOfLife(ctx, l, basis.Life, "")
+	pods, err := podsOfInstance(ctx, l, basis.Instance, "")
 	if err != nil {
 		return restore, previous, err
 	}
@@ -78,15 +78,15 @@ func readStart(ctx context.Context, l looker, basis *Basis, backupPVC *corev1.Pe
 	return nil, previous, nil
 }
 
-// podsOfLife returns the pods of an instance with a component label. If the component is empty, it returns all pods
+// podsOfInstance returns the pods of an instance with a component label. If the component is empty, it returns all pods
 // of the instance.
-func podsOfLife(ctx context.Context, r client.Reader, life v1.Instance, component string) ([]corev1.Pod, error) {
-	labels := client.MatchingLabels{v1.LabelXR: string(life.XR)}
+func podsOfInstance(ctx context.Context, r client.Reader, instanceID v1.Instance, component string) ([]corev1.Pod, error) {
+	labels := client.MatchingLabels{v1.LabelXR: string(instanceID.XR)}
 	if component != "" {
 		labels[v1.LabelComponent] = component
 	}
 	l := &corev1.PodList{}
-	if err := r.List(ctx, l, client.InNamespace(life.Namespace), labels); err != nil {
+	if err := r.List(ctx, l, client.InNamespace(instanceID.Namespace), labels); err != nil {
 		return nil, fmt.Errorf("cannot list pods: %w", err)
 	}
 	return l.Items, nil
@@ -95,7 +95,7 @@ func podsOfLife(ctx context.Context, r client.Reader, life v1.Instance, componen
 // steadyText returns the previous message if the new one differs only in numbers. A server that exits repeatedly
 // prints different numbers each time, and the status must not change because of them.
 func steadyText(before *v1.Blocker, reason string) string {
-	if before != nil && strings.Contains(reason, isRestarted) && SaysSame(before.Message, reason) {
+	if before != nil && strings.Contains(reason, isRestarted) && IsSameMessage(before.Message, reason) {
 		return before.Message
 	}
 	return reason
@@ -164,16 +164,16 @@ func nodesText(selector *corev1.NodeSelector) string {
 
 // readRestore returns the restore Job with its pods if the restore is running. It also does so if the restore has
 // succeeded but its pod does not terminate. Otherwise it returns nil.
-func readRestore(ctx context.Context, l looker, s *Subject, pods []corev1.Pod) (*Job, error) {
+func readRestore(ctx context.Context, l podReader, s *Subject, pods []corev1.Pod) (*Job, error) {
 	if r := s.XR.Status.Restore; r == nil || r.Phase != v1.RestoreRunning && s.XR.Status.RestoredBy == "" {
 		return nil, nil //nolint:nilnil // No restore is in progress.
 	}
-	j, err := readJob(ctx, l, s.Life, s.Life.Namespace, s.Life.Jobs().Restore())
+	j, err := readJob(ctx, l, s.Instance, s.Instance.Namespace, s.Instance.Jobs().Restore())
 	if j == nil || err != nil {
 		return nil, err
 	}
 	j.Pods = slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool { return !metav1.IsControlledBy(&p, j.Job) })
-	j.noteEnd(l.now)
+	j.recordEnd(l.now)
 	return j, nil
 }
 

@@ -25,9 +25,9 @@ type Logs interface {
 }
 
 // readReports reads the reports of a Job's pods.
-func readReports(ctx context.Context, l looker, basis *Basis, backupPVC *corev1.PersistentVolumeClaim, j *Job) {
-	j.noteEnd(l.now)
-	j.noteEviction()
+func readReports(ctx context.Context, l podReader, basis *Basis, backupPVC *corev1.PersistentVolumeClaim, j *Job) {
+	j.recordEnd(l.now)
+	j.recordEviction()
 	for i := range j.Pods {
 		p := &j.Pods[i]
 		if why := l.whyPodWaits(ctx, basis, backupPVC, p); why != "" {
@@ -38,7 +38,7 @@ func readReports(ctx context.Context, l looker, basis *Basis, backupPVC *corev1.
 			if r := ReportOf(p, &c); r != nil && !r.OK && j.Report == nil {
 				j.Report = r
 			}
-			j.noteClone(&c)
+			j.recordClone(&c)
 			if c.State.Running != nil && c.Name == agent.CloneContainerName {
 				j.Progress = l.readProgress(ctx, p, c.Name)
 			}
@@ -60,9 +60,9 @@ func readReports(ctx context.Context, l looker, basis *Basis, backupPVC *corev1.
 	}
 }
 
-// noteEviction records why the kubelet evicted the newest pod, for example because its node ran out of disk space.
+// recordEviction records why the kubelet evicted the newest pod, for example because its node ran out of disk space.
 // The container statuses do not show the reason.
-func (j *Job) noteEviction() {
+func (j *Job) recordEviction() {
 	var newest *corev1.Pod
 	for i := range j.Pods {
 		if p := &j.Pods[i]; newest == nil || p.CreationTimestamp.After(newest.CreationTimestamp.Time) {
@@ -74,8 +74,8 @@ func (j *Job) noteEviction() {
 	}
 }
 
-// noteClone records that the clone has finished, successfully or not.
-func (j *Job) noteClone(c *corev1.ContainerStatus) {
+// recordClone records that the clone has finished, successfully or not.
+func (j *Job) recordClone(c *corev1.ContainerStatus) {
 	j.Cloned = j.Cloned || c.Name == agent.CloneContainerName && c.State.Terminated != nil
 }
 
@@ -83,8 +83,8 @@ func (j *Job) noteClone(c *corev1.ContainerStatus) {
 // text from registries and servers.
 const maxPodFailure = 2 * v1.MaxForeignText
 
-// NotePodFailure records why a pod is not running.
-func (j *Job) NotePodFailure(p *corev1.PodStatus) {
+// RecordPodFailure records why a pod is not running.
+func (j *Job) RecordPodFailure(p *corev1.PodStatus) {
 	for _, c := range slices.Concat(p.InitContainerStatuses, p.ContainerStatuses) {
 		if w := c.State.Waiting; w != nil && w.Message != "" {
 			j.PodFailure = waitsBecause(w)
@@ -134,7 +134,7 @@ func withoutMemory(p *corev1.Pod, container string, t *corev1.ContainerStateTerm
 
 // readProgress returns the progress from a log, or nil. An error is ignored, because the progress is only shown to
 // users.
-func (l looker) readProgress(ctx context.Context, p *corev1.Pod, container string) *agent.Progress {
+func (l podReader) readProgress(ctx context.Context, p *corev1.Pod, container string) *agent.Progress {
 	if l.logs == nil {
 		return nil
 	}

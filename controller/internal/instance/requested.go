@@ -20,7 +20,7 @@ func (g *Gatherer) readRequested(ctx context.Context, s *Subject) (Request, erro
 	if s.XR == nil || s.IsDeleting() || !s.XR.Status.Started || s.XR.Status.RequestedBackup.IsUnderWay() {
 		return Request{}, nil
 	}
-	found, err := BackupsOf(ctx, g.cache(), s.Life.Namespace, s.Life.Kind, s.Life.Name)
+	found, err := BackupsOf(ctx, g.cache(), s.Instance.Namespace, s.Instance.Kind, s.Instance.Name)
 	if err != nil {
 		return Request{}, err
 	}

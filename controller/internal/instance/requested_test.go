@@ -84,7 +84,7 @@ func TestReadRequested(t *testing.T) {
 			if tc.method != "" {
 				x.Spec.Backup.Schedule = &v1.BackupSchedule{Cron: "@daily", Method: tc.method}
 			}
-			s := &Subject{XR: x, Life: key.Life("uid-1")}
+			s := &Subject{XR: x, Instance: key.Instance("uid-1")}
 			got, err := g.readRequested(t.Context(), s)
 			if err != nil || got != tc.want {
 				t.Errorf("%s: want %+v, got %+v, %v", tc.reason, tc.want, got, err)

@@ -19,13 +19,13 @@ func readRules(ctx context.Context, r client.Reader, basis *Basis) (*nsrules.Rul
 	if err != nil {
 		return nil, err
 	}
-	if namespace == basis.Life.Namespace {
+	if namespace == basis.Instance.Namespace {
 		rules.Namespace = basis.Namespace
 	}
 	if basis.IsDeleting() || len(rules.Quotas) == 0 {
 		return rules, nil
 	}
-	d, err := readDeployment(ctx, r, basis.Life)
+	d, err := readDeployment(ctx, r, basis.Instance)
 	if d != nil {
 		rules.Server = &d.Spec.Template.Spec
 	}

@@ -14,7 +14,7 @@ import (
 
 // readSettings returns the verdict on new settings that are not in use yet. The controller determines it, because a
 // composition function can read neither pods nor logs.
-func readSettings(ctx context.Context, l looker, basis *Basis,
+func readSettings(ctx context.Context, l podReader, basis *Basis,
 	backupPVC *corev1.PersistentVolumeClaim) (*v1.SettingsVerdict, error) {
 	if basis.XR == nil || basis.IsDeleting() {
 		return nil, nil //nolint:nilnil // No verdict is needed.
@@ -26,20 +26,20 @@ func readSettings(ctx context.Context, l looker, basis *Basis,
 	case settings.Phase == v1.SettingsTakenBack || last.IsOf(settings.ID) && last.TakenBack:
 		return last, nil // The verdict stays the same until the claim changes its settings.
 	case settings.Phase == v1.SettingsOnTrial:
-		return readTrial(ctx, l, basis.Life, settings)
+		return readTrial(ctx, l, basis.Instance, settings)
 	}
 	return readSettingsCheck(ctx, l, basis, backupPVC, settings)
 }
 
 // readSettingsCheck reads the result of the Job that validates new settings.
-func readSettingsCheck(ctx context.Context, l looker, basis *Basis, backupPVC *corev1.PersistentVolumeClaim,
+func readSettingsCheck(ctx context.Context, l podReader, basis *Basis, backupPVC *corev1.PersistentVolumeClaim,
 	settings *v1.SettingsStatus) (*v1.SettingsVerdict, error) {
-	life := basis.Life
-	j, err := readJob(ctx, l, life, life.Namespace, life.Jobs().SettingsCheck())
+	instanceID := basis.Instance
+	j, err := readJob(ctx, l, instanceID, instanceID.Namespace, instanceID.Jobs().SettingsCheck())
 	if err != nil || j == nil || j.Annotations[v1.AnnotationSettings] != settings.ID {
 		return nil, err
 	}
-	pods, err := podsOfLife(ctx, l, life, v1.ComponentSettings)
+	pods, err := podsOfInstance(ctx, l, instanceID, v1.ComponentSettings)
 	if err != nil {
 		return nil, err
 	}
@@ -94,9 +94,9 @@ func howEnded(p *corev1.Pod, container string, t *corev1.ContainerStateTerminate
 
 // readTrial returns a verdict with the server's errors if the server keeps exiting with new settings. It returns nil
 // if there is no verdict yet.
-func readTrial(ctx context.Context, l looker, life v1.Instance,
+func readTrial(ctx context.Context, l podReader, instanceID v1.Instance,
 	settings *v1.SettingsStatus) (*v1.SettingsVerdict, error) {
-	pods, err := podsOfLife(ctx, l, life, "")
+	pods, err := podsOfInstance(ctx, l, instanceID, "")
 	if err != nil {
 		return nil, err
 	}

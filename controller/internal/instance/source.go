@@ -18,24 +18,24 @@ type Source struct {
 	Of v1.Instance
 	// Records and Notes are the claim's backups, newest first.
 	Records []v1.BackupRecord
-	Notes   []Note
+	Entries []Entry
 }
 
 // Missing returns the newest backup of the source if its BackupRecord is missing, or nil.
-func (s *Source) Missing() *Note { return Missing(s.Notes, s.Records) }
+func (s *Source) Missing() *Entry { return Missing(s.Entries, s.Records) }
 
 // Newest returns the name of the newest verified backup. It returns PreviousNone if there is no backup, and
 // PreviousHeld if the newest BackupRecord is missing.
-func (s *Source) Newest() string { return newestOf(s.Notes, s.Records) }
+func (s *Source) Newest() string { return newestOf(s.Entries, s.Records) }
 
 // newestOf returns the name of the newest verified backup, in the format of status.internal.previousBackup. The
 // records must be sorted newest first.
-func newestOf(notes []Note, records []v1.BackupRecord) string {
-	if Missing(notes, records) != nil {
+func newestOf(entries []Entry, records []v1.BackupRecord) string {
+	if Missing(entries, records) != nil {
 		return v1.PreviousHeld
 	}
 	for i := range records {
-		if records[i].IsProven() {
+		if records[i].IsVerified() {
 			return records[i].Name
 		}
 	}
@@ -45,7 +45,7 @@ func newestOf(notes []Note, records []v1.BackupRecord) string {
 // needsSource reports whether an instance will be restored from another claim but has not chosen a backup yet.
 func needsSource(s *Subject) bool {
 	return s.XR != nil && !s.IsDeleting() && !s.XR.Status.Started && s.XR.Status.Restore == nil &&
-		s.XR.Spec.Restore.From != nil && s.XR.Spec.Restore.Source(s.Life).Key() != s.Life.Key()
+		s.XR.Spec.Restore.From != nil && s.XR.Spec.Restore.Source(s.Instance).Key() != s.Instance.Key()
 }
 
 // readSource reads the backups of the claim that spec.restore.from names. storeFailure is the error of an earlier
@@ -56,7 +56,7 @@ func readSource(ctx context.Context, r client.Reader, stores Stores, basis *Basi
 	if !needsSource(&basis.Subject) {
 		return nil, storeFailure, nil
 	}
-	out := &Source{Of: basis.XR.Spec.Restore.Source(basis.Life)}
+	out := &Source{Of: basis.XR.Spec.Restore.Source(basis.Instance)}
 	var err error
 	if out.Records, err = readRecords(ctx, r, out.Of); err != nil {
 		return nil, storeFailure, err
@@ -65,27 +65,27 @@ func readSource(ctx context.Context, r client.Reader, stores Stores, basis *Basi
 	if err != nil {
 		return nil, storeFailure, err
 	}
-	out.Notes = NotesOf(volumes, out.Of)
+	out.Entries = EntriesOf(volumes, out.Of)
 	if stores == nil || storeFailure != "" {
 		return out, storeFailure, nil
 	}
-	found, err := notesInStores(ctx, stores, out.Of, namespacesOf(basis.NamespaceUID(), out.Records, out.Notes, volumes),
+	found, err := entriesInStores(ctx, stores, out.Of, namespacesOf(basis.NamespaceUID(), out.Records, out.Entries, volumes),
 		out.Records)
 	if err != nil {
 		return out, v1.PrintableText(err.Error(), v1.MaxForeignText), nil
 	}
-	out.Notes = newestNotesFirst(append(out.Notes, found...))
+	out.Entries = newestEntriesFirst(append(out.Entries, found...))
 	return out, "", nil
 }
 
 // allBackupPVs returns the volumes that are labeled as backup volumes of the instance, and the volume of its backup
 // PVC, even if that volume has no labels.
-func allBackupPVs(ctx context.Context, r client.Reader, life v1.Instance) ([]corev1.PersistentVolume, error) {
-	volumes, err := backupPVs(ctx, r, life)
+func allBackupPVs(ctx context.Context, r client.Reader, instanceID v1.Instance) ([]corev1.PersistentVolume, error) {
+	volumes, err := backupPVs(ctx, r, instanceID)
 	if err != nil {
 		return nil, err
 	}
-	c, err := readPVC(ctx, r, life.Namespace, life.BackupPVCName())
+	c, err := readPVC(ctx, r, instanceID.Namespace, instanceID.BackupPVCName())
 	if err != nil || c == nil || c.Spec.VolumeName == "" {
 		return volumes, err
 	}
@@ -99,7 +99,7 @@ func allBackupPVs(ctx context.Context, r client.Reader, life v1.Instance) ([]cor
 
 // namespacesOf returns the UIDs of the namespaces in which backups of an instance were taken. These are the current
 // namespace and previous namespaces with the same name. A store has a prefix for each of them.
-func namespacesOf(today types.UID, records []v1.BackupRecord, notes []Note,
+func namespacesOf(today types.UID, records []v1.BackupRecord, entries []Entry,
 	volumes []corev1.PersistentVolume) []types.UID {
 	out := []types.UID{today}
 	add := func(uid types.UID) {
@@ -110,8 +110,8 @@ func namespacesOf(today types.UID, records []v1.BackupRecord, notes []Note,
 	for i := range records {
 		add(records[i].Spec.Instance.NamespaceUID)
 	}
-	for i := range notes {
-		add(notes[i].Spec.Instance.NamespaceUID)
+	for i := range entries {
+		add(entries[i].Spec.Instance.NamespaceUID)
 	}
 	for i := range volumes {
 		add(NamespaceOf(&volumes[i]))

@@ -28,12 +28,12 @@ func fromOther(status map[string]any) *unstructured.Unstructured {
 }
 
 // ofOther returns a verified backup of the claim other, and its catalog entry in a store.
-func ofOther(name string, second int64, namespace types.UID) (*v1.BackupRecord, FoundNote) {
+func ofOther(name string, second int64, namespace types.UID) (*v1.BackupRecord, FoundEntry) {
 	r, n := inStore(name, second)
 	r.Spec.Instance.Name, r.Spec.Instance.NamespaceUID = otherName, namespace
 	origin := r.Spec.Instance
-	r.Labels = origin.Life().Labels()
-	n.BackupNote = r.Note()
+	r.Labels = origin.Instance().Labels()
+	n.BackupEntry = r.Entry()
 	return r, n
 }
 
@@ -68,18 +68,18 @@ func TestSourceKnowsVolumesAndStores(t *testing.T) {
 		failure  bool
 	}{
 		"Records": {reason: "All are there.", existing: []client.Object{older, newest},
-			stores: &fakeStores{notes: []FoundNote{noted}}, newest: newest.Name},
+			stores: &fakeStores{entries: []FoundEntry{noted}}, newest: newest.Name},
 		"None": {reason: "There are none.", stores: &fakeStores{}, newest: v1.PreviousNone},
 		"OnVolume": {reason: "The volume has it.", existing: []client.Object{older, onVolume(labelled, nil)},
 			stores: &fakeStores{}, newest: v1.PreviousHeld, held: newest.Name},
 		"OnBoundVolume": {reason: "The volume of the backup PVC is one for backups without a label, too.",
 			existing: []client.Object{older, bound, pvc}, stores: &fakeStores{}, newest: v1.PreviousHeld, held: newest.Name},
 		"InStore": {reason: "The store has it.", existing: []client.Object{older},
-			stores: &fakeStores{notes: []FoundNote{noted}}, newest: v1.PreviousHeld, held: newest.Name},
+			stores: &fakeStores{entries: []FoundEntry{noted}}, newest: v1.PreviousHeld, held: newest.Name},
 		"Forgotten": {reason: "A person said so.", existing: []client.Object{older},
-			stores: &fakeStores{notes: []FoundNote{forgotten}}, newest: older.Name},
+			stores: &fakeStores{entries: []FoundEntry{forgotten}}, newest: older.Name},
 		"EarlierNamespace": {reason: "The store has it in the directory of an earlier namespace of this name.",
-			existing: []client.Object{earlier}, stores: &fakeStores{notes: []FoundNote{notedEarlier}}, newest: v1.PreviousHeld,
+			existing: []client.Object{earlier}, stores: &fakeStores{entries: []FoundEntry{notedEarlier}}, newest: v1.PreviousHeld,
 			held: earliest.Name},
 		"Down": {reason: "It is not known.", existing: []client.Object{older},
 			stores: &fakeStores{err: errors.New("the store is down")}, newest: older.Name, failure: true},
@@ -124,8 +124,8 @@ func TestStoresAreAskedForEarlierNamespaces(t *testing.T) {
 	older.Spec.Instance.NamespaceUID = "earlier"
 	newest, noted := inStore("default-db-0000000002", 2)
 	newest.Spec.Instance.NamespaceUID = "earlier"
-	noted.BackupNote = newest.Note()
-	s := gatherOne(t, &fakeStores{notes: []FoundNote{noted}}, older, xr("x", "uid-1", "db", false))
+	noted.BackupEntry = newest.Entry()
+	s := gatherOne(t, &fakeStores{entries: []FoundEntry{noted}}, older, xr("x", "uid-1", "db", false))
 	if n := s.Missing(); s.Latest() != v1.PreviousHeld || n.Name != newest.Name {
 		t.Errorf("got %q, %+v", s.Latest(), n)
 	}
@@ -137,9 +137,9 @@ func gatherOne(t *testing.T, stores Stores, objects ...client.Object) *State {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}}
 	g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(append(objects, ns)...).Build(),
 		Stores: stores, Clock: time.Now}
-	lives, err := g.Gather(t.Context(), key)
-	if err != nil || len(lives) != 1 {
-		t.Fatalf("%d lives, %v", len(lives), err)
+	instances, err := g.Gather(t.Context(), key)
+	if err != nil || len(instances) != 1 {
+		t.Fatalf("%d lives, %v", len(instances), err)
 	}
-	return lives[0]
+	return instances[0]
 }

@@ -23,7 +23,7 @@ type Settings struct {
 }
 
 // A State contains all objects of one instance. It is read from the API server and never from a cache. Objects with
-// other owners are excluded. Gatherer.readLife reads the parts in the order of these fields.
+// other owners are excluded. Gatherer.readInstance reads the parts in the order of these fields.
 type State struct {
 	Basis
 	BackupVolumes
@@ -76,11 +76,11 @@ type Refusal struct {
 // ID.
 var numbered = regexp.MustCompile(`[\w-]*[0-9][\w-]*`)
 
-// SaysSame reports whether two messages differ only in words that contain a digit.
-func SaysSame(a, b string) bool {
+// IsSameMessage reports whether two messages differ only in words that contain a digit.
+func IsSameMessage(a, b string) bool {
 	return numbered.ReplaceAllString(a, "0") == numbered.ReplaceAllString(b, "0")
 }
 
 // Latest returns the newest verified backup of all instances with this name, in the format of
 // status.internal.previousBackup.
-func (s *State) Latest() string { return newestOf(s.Notes, s.Records) }
+func (s *State) Latest() string { return newestOf(s.Entries, s.Records) }

@@ -32,10 +32,10 @@ type DataVolumes struct {
 func readDataVolumes(ctx context.Context, r client.Reader, subject *Subject,
 	records []v1.BackupRecord) (DataVolumes, error) {
 	basis := &Basis{Subject: *subject, Records: records}
-	data, life := &basis.DataVolumes, subject.Life
-	pvc, err := readPVC(ctx, r, life.Namespace, life.DataPVCName())
+	data, instanceID := &basis.DataVolumes, subject.Instance
+	pvc, err := readPVC(ctx, r, instanceID.Namespace, instanceID.DataPVCName())
 	for err == nil {
-		if data.DataPVC = nil; pvc != nil && Owns(life, pvc) {
+		if data.DataPVC = nil; pvc != nil && Owns(instanceID, pvc) {
 			data.DataPVC = pvc
 		}
 		if data.DataPV, err = FindDataPV(volumesOf(ctx, r), subject, data.DataPVC); err != nil ||
@@ -43,7 +43,7 @@ func readDataVolumes(ctx context.Context, r client.Reader, subject *Subject,
 			break
 		}
 		before := pvc
-		if pvc, err = readPVC(ctx, r, life.Namespace, life.DataPVCName()); uidOf(pvc) == uidOf(before) {
+		if pvc, err = readPVC(ctx, r, instanceID.Namespace, instanceID.DataPVCName()); uidOf(pvc) == uidOf(before) {
 			break
 		}
 	}
@@ -56,7 +56,7 @@ func readDataVolumes(ctx context.Context, r client.Reader, subject *Subject,
 			return *data, err
 		}
 	}
-	data.Node, err = findNode(ctx, r, life, data)
+	data.Node, err = findNode(ctx, r, instanceID, data)
 	return *data, err
 }
 
@@ -74,20 +74,20 @@ func readPVC(ctx context.Context, r client.Reader, namespace, name string) (*cor
 // readRelocatedPVC reads the data PVC that Jobs use at another JobLocation. The previous data PVC becomes
 // OriginalPVC.
 func readRelocatedPVC(ctx context.Context, r client.Reader, found *Basis) (DataVolumes, error) {
-	location, life, out := found.JobLocation(), found.Life, found.DataVolumes
+	location, instanceID, out := found.JobLocation(), found.Instance, found.DataVolumes
 	out.OriginalPVC, out.DataPVC = out.DataPVC, nil
 	c, err := readPVC(ctx, r, location.Namespace, location.Data)
 	switch {
-	case c != nil && Owns(life, c):
+	case c != nil && Owns(instanceID, c):
 		out.DataPVC = c
 	case c != nil:
 		out.PVCNameConflict = true
 	}
-	if err != nil || out.OriginalPVC != nil || location.Namespace == life.Namespace {
+	if err != nil || out.OriginalPVC != nil || location.Namespace == instanceID.Namespace {
 		return out, err
 	}
 	// If an instance lost its XR before its namespace was deleted, a Job used a PVC with this name in the namespace.
-	if c, err = readPVC(ctx, r, life.Namespace, location.Data); c != nil && Owns(life, c) {
+	if c, err = readPVC(ctx, r, instanceID.Namespace, location.Data); c != nil && Owns(instanceID, c) {
 		out.OriginalPVC = c
 	}
 	return out, err
@@ -95,17 +95,17 @@ func readRelocatedPVC(ctx context.Context, r client.Reader, found *Basis) (DataV
 
 // findNode returns the hostname of the node on which a pod mounts the data PVC. It returns "" unless the data is on a
 // hostPath volume without a node affinity, whose directory would be empty on another node.
-func findNode(ctx context.Context, r client.Reader, life v1.Instance, data *DataVolumes) (string, error) {
+func findNode(ctx context.Context, r client.Reader, instanceID v1.Instance, data *DataVolumes) (string, error) {
 	if !data.HostPath() || data.DataPV.Spec.NodeAffinity != nil {
 		return "", nil
 	}
 	l := &corev1.PodList{}
-	if err := r.List(ctx, l, client.InNamespace(life.Namespace)); err != nil {
+	if err := r.List(ctx, l, client.InNamespace(instanceID.Namespace)); err != nil {
 		return "", fmt.Errorf("cannot list pods: %w", err)
 	}
 	for i := range l.Items {
 		p := &l.Items[i]
-		if p.Spec.NodeName == "" || !mountsPVC(p, life.DataPVCName()) {
+		if p.Spec.NodeName == "" || !mountsPVC(p, instanceID.DataPVCName()) {
 			continue
 		}
 		n, err := getObject(ctx, r, metadataOf(corev1.SchemeGroupVersion.WithKind("Node")), "", p.Spec.NodeName)
@@ -121,15 +121,15 @@ func findNode(ctx context.Context, r client.Reader, life v1.Instance, data *Data
 type Volumes struct {
 	// ByName returns the volume with the given name, or nil.
 	ByName func(name string) (*corev1.PersistentVolume, error)
-	// OfLife returns the volumes that are labeled with the given XR.
-	OfLife func(xr types.UID) ([]corev1.PersistentVolume, error)
+	// OfInstance returns the volumes that are labeled with the given XR.
+	OfInstance func(xr types.UID) ([]corev1.PersistentVolume, error)
 }
 
 // volumesOf returns Volumes that read from the API server.
 func volumesOf(ctx context.Context, r client.Reader) Volumes {
 	return Volumes{
-		ByName: func(name string) (*corev1.PersistentVolume, error) { return readVolume(ctx, r, name) },
-		OfLife: func(xr types.UID) ([]corev1.PersistentVolume, error) { return volumesOfLife(ctx, r, xr) },
+		ByName:     func(name string) (*corev1.PersistentVolume, error) { return readVolume(ctx, r, name) },
+		OfInstance: func(xr types.UID) ([]corev1.PersistentVolume, error) { return volumesOfInstance(ctx, r, xr) },
 	}
 }
 
@@ -142,8 +142,8 @@ func readVolume(ctx context.Context, r client.Reader, name string) (*corev1.Pers
 	return getObject(ctx, r, &corev1.PersistentVolume{}, "", name)
 }
 
-// volumesOfLife returns the volumes that are labeled with the given XR.
-func volumesOfLife(ctx context.Context, r client.Reader, xr types.UID) ([]corev1.PersistentVolume, error) {
+// volumesOfInstance returns the volumes that are labeled with the given XR.
+func volumesOfInstance(ctx context.Context, r client.Reader, xr types.UID) ([]corev1.PersistentVolume, error) {
 	l := &corev1.PersistentVolumeList{}
 	if err := r.List(ctx, l, client.MatchingLabels{v1.LabelXR: string(xr)}); err != nil {
 		return nil, fmt.Errorf("cannot list PersistentVolumes: %w", err)
@@ -158,18 +158,18 @@ func FindDataPV(from Volumes, subject *Subject, pvc *corev1.PersistentVolumeClai
 	if pvc != nil {
 		bound = pvc.Spec.VolumeName
 	}
-	if bound == "" && subject.Life.XR == "" {
+	if bound == "" && subject.Instance.XR == "" {
 		return nil, nil //nolint:nilnil // A missing volume is not an error.
 	}
 	// The name of a hostPath volume is known even before the volume is bound, because the function creates it.
-	v, err := from.ByName(cmp.Or(bound, identityOf(subject).Volume, subject.Life.DataPVName()))
+	v, err := from.ByName(cmp.Or(bound, identityOf(subject).Volume, subject.Instance.DataPVName()))
 	if err != nil {
 		return nil, err
 	}
 	if v == nil {
 		return findMarkedVolume(from, subject, pvc)
 	}
-	if !ownsVolume(subject.Life, pvc, v) {
+	if !ownsVolume(subject.Instance, pvc, v) {
 		return nil, nil //nolint:nilnil // The volume belongs to a different owner.
 	}
 	return v, nil
@@ -182,12 +182,12 @@ func findMarkedVolume(from Volumes, subject *Subject,
 	if !subject.IsDeleting() || identityOf(subject).Volume != "" {
 		return nil, nil //nolint:nilnil // The volume is not needed.
 	}
-	all, err := from.OfLife(subject.Life.XR)
+	all, err := from.OfInstance(subject.Instance.XR)
 	if err != nil {
 		return nil, err
 	}
 	for i := range all {
-		if v := &all[i]; HasFinalizer(v) && ownsVolume(subject.Life, pvc, v) {
+		if v := &all[i]; HasFinalizer(v) && ownsVolume(subject.Instance, pvc, v) {
 			return v, nil
 		}
 	}
@@ -197,18 +197,18 @@ func findMarkedVolume(from Volumes, subject *Subject,
 // ownsVolume reports whether a volume is bound to this instance's data PVC, or was bound to it and is labeled with
 // this instance. The PVC in the recovery namespace needs no label: its name belongs to exactly one instance, and only
 // the controller creates PVCs there.
-func ownsVolume(life v1.Instance, pvc *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) bool {
+func ownsVolume(instanceID v1.Instance, pvc *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) bool {
 	ref := v.Spec.ClaimRef
-	marked := life.XR != "" && v.Labels[v1.LabelXR] == string(life.XR) && HasFinalizer(v)
+	marked := instanceID.XR != "" && v.Labels[v1.LabelXR] == string(instanceID.XR) && HasFinalizer(v)
 	switch {
-	case !marked && life.XR != "" && v.Labels[v1.LabelXR] != "" && HasFinalizer(v):
+	case !marked && instanceID.XR != "" && v.Labels[v1.LabelXR] != "" && HasFinalizer(v):
 		return false // The volume belongs to another instance.
 	case ref == nil:
 		return marked
-	case ref.Name == life.RescueName("data") &&
-		(ref.Namespace == v1.RescueNamespace || marked && ref.Namespace == life.Namespace):
+	case ref.Name == instanceID.RecoveryName("data") &&
+		(ref.Namespace == v1.RecoveryNamespace || marked && ref.Namespace == instanceID.Namespace):
 		return true
-	case ref.Namespace != life.Namespace || ref.Name != life.DataPVCName():
+	case ref.Namespace != instanceID.Namespace || ref.Name != instanceID.DataPVCName():
 		return false
 	}
 	return marked || pvc == nil || ref.UID == "" || ref.UID == pvc.UID

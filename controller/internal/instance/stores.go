@@ -15,28 +15,28 @@ import (
 
 // Stores reads the contents of BackupStores. Entries must have the product's signature.
 type Stores interface {
-	// ReadNote returns the catalog entry of a backup in a store, or nil if there is none. An UnreadableNoteError only
+	// ReadEntry returns the catalog entry of a backup in a store, or nil if there is none. An UnreadableEntryError only
 	// affects this entry.
-	ReadNote(ctx context.Context, store string, origin v1.BackedUpInstance, record string) (*v1.StoreNote, error)
+	ReadEntry(ctx context.Context, store string, origin v1.BackedUpInstance, record string) (*v1.StoreEntry, error)
 	// FindRecovery returns the backup and the binary log for a recovery to a time or a GTID. The records are the backups
 	// to choose from, the newest first.
 	FindRecovery(ctx context.Context, choice, moment string, records []v1.BackupRecord) (*v1.RecoverySource, error)
-	// FindNotes returns the catalog entries in all stores for backups that were taken in a namespace. It omits known
+	// FindEntries returns the catalog entries in all stores for backups that were taken in a namespace. It omits known
 	// BackupRecords. It returns either all entries or an error.
-	FindNotes(ctx context.Context, namespace types.UID, isKnown func(record string) bool) ([]FoundNote, error)
+	FindEntries(ctx context.Context, namespace types.UID, isKnown func(record string) bool) ([]FoundEntry, error)
 }
 
-// An UnreadableNoteError reports a catalog entry in a store that is damaged or was not written by the product.
-type UnreadableNoteError struct{ Err error }
+// An UnreadableEntryError reports a catalog entry in a store that is damaged or was not written by the product.
+type UnreadableEntryError struct{ Err error }
 
-func (e *UnreadableNoteError) Error() string { return e.Err.Error() }
+func (e *UnreadableEntryError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.
-func (e *UnreadableNoteError) Unwrap() error { return e.Err }
+func (e *UnreadableEntryError) Unwrap() error { return e.Err }
 
-// A FoundNote is the catalog entry of a backup in a store.
-type FoundNote struct {
-	*v1.StoreNote
+// A FoundEntry is the catalog entry of a backup in a store.
+type FoundEntry struct {
+	*v1.StoreEntry
 
 	// Store is the store with the entry. Record and XR come from the path of the entry.
 	Store, Record string
@@ -56,7 +56,7 @@ func (b *Basis) Store() string {
 	case b.StoreForbidden:
 		return ""
 	}
-	return saidStore(b)
+	return chosenStore(b)
 }
 
 // knownStore returns the store from fields that only the function and the controller can write.
@@ -71,9 +71,9 @@ func knownStore(b *Basis) (store string, known bool) {
 	return "", false
 }
 
-// saidStore returns the store that the data PVC names. Without a data PVC, it uses the other objects that hold the
+// chosenStore returns the store that the data PVC names. Without a data PVC, it uses the other objects that hold the
 // data.
-func saidStore(b *Basis) string {
+func chosenStore(b *Basis) string {
 	if c := b.DataPVC; c != nil {
 		return c.Annotations[v1.AnnotationBackupStore]
 	}
@@ -87,7 +87,7 @@ type StoreAnswers struct {
 	StoreFailure string
 	// RestoreFrom is the catalog entry of the backup that a restore Job needs access to. It is nil if no restore Job
 	// waits for access.
-	RestoreFrom *v1.StoreNote
+	RestoreFrom *v1.StoreEntry
 	// RestoreTo is the Job that waits for access. The Job owns the Secret with the access.
 	RestoreTo *Job
 }
@@ -95,7 +95,7 @@ type StoreAnswers struct {
 // isStoreForbidden reports whether the store is named only on a PVC, and the platform does not offer it. If the
 // Platform object cannot be read, the PVC is not trusted.
 func isStoreForbidden(ctx context.Context, r client.Reader, basis *Basis) (bool, error) {
-	store := saidStore(basis)
+	store := chosenStore(basis)
 	if _, known := knownStore(basis); known || store == "" {
 		return false, nil
 	}
@@ -112,59 +112,59 @@ func isStoreForbidden(ctx context.Context, r client.Reader, basis *Basis) (bool,
 // does not respond, the instance waits.
 func readStores(ctx context.Context, r client.Reader, stores Stores, basis *Basis, noted Noted) (Noted, StoreAnswers) {
 	var out StoreAnswers
-	var found []Note
+	var found []Entry
 	var err error
 	switch {
 	case stores == nil:
 	case basis.XR != nil && !basis.IsDeleting() && !basis.XR.Status.Started:
-		namespaces := namespacesOf(basis.NamespaceUID(), basis.Records, noted.Notes, noted.BackupPVs)
-		if found, err = notesInStores(ctx, stores, basis.Life, namespaces, basis.Records); err == nil {
+		namespaces := namespacesOf(basis.NamespaceUID(), basis.Records, noted.Entries, noted.BackupPVs)
+		if found, err = entriesInStores(ctx, stores, basis.Instance, namespaces, basis.Records); err == nil {
 			out.RestoreFrom, out.RestoreTo, err = readRestoreFrom(ctx, r, stores, basis)
 		}
-	case (basis.IsDeleting() || basis.IsBackedUpInLife()) && basis.Store() != "" && !isProven(basis):
-		found, err = readOwnNote(ctx, stores, basis)
+	case (basis.IsDeleting() || basis.IsBackedUpInstance()) && basis.Store() != "" && !isVerified(basis):
+		found, err = readOwnEntry(ctx, stores, basis)
 	}
 	if err != nil {
 		out.StoreFailure = v1.PrintableText(err.Error(), v1.MaxForeignText)
 	}
 	if len(found) > 0 {
-		noted.Notes = newestNotesFirst(append(noted.Notes, found...))
+		noted.Entries = newestEntriesFirst(append(noted.Entries, found...))
 	}
 	return noted, out
 }
 
-// isProven reports whether the BackupRecord of this instance's backup is verified, so that the store need not be
+// isVerified reports whether the BackupRecord of this instance's backup is verified, so that the store need not be
 // read.
-func isProven(basis *Basis) bool {
+func isVerified(basis *Basis) bool {
 	r := basis.Record()
-	return r != nil && r.IsProven()
+	return r != nil && r.IsVerified()
 }
 
-// readOwnNote reads the catalog entry of this instance's backup.
-func readOwnNote(ctx context.Context, stores Stores, basis *Basis) ([]Note, error) {
-	n, err := stores.ReadNote(ctx, basis.Store(), basis.BackedUp(), basis.Attempt().Record)
+// readOwnEntry reads the catalog entry of this instance's backup.
+func readOwnEntry(ctx context.Context, stores Stores, basis *Basis) ([]Entry, error) {
+	n, err := stores.ReadEntry(ctx, basis.Store(), basis.BackedUp(), basis.Attempt().Record)
 	if n == nil || err != nil {
 		return nil, err
 	}
-	return []Note{{BackupNote: n.BackupNote, Name: n.Name, Store: basis.Store()}}, nil
+	return []Entry{{BackupEntry: n.BackupEntry, Name: n.Name, Store: basis.Store()}}, nil
 }
 
-// notesInStores returns the catalog entries in all stores for backups of an instance that were taken in the given
+// entriesInStores returns the catalog entries in all stores for backups of an instance that were taken in the given
 // namespaces. It omits backups whose BackupRecord is verified.
-func notesInStores(ctx context.Context, stores Stores, life v1.Instance, namespaces []types.UID,
-	records []v1.BackupRecord) ([]Note, error) {
-	proven := map[string]bool{}
+func entriesInStores(ctx context.Context, stores Stores, instanceID v1.Instance, namespaces []types.UID,
+	records []v1.BackupRecord) ([]Entry, error) {
+	verified := map[string]bool{}
 	for i := range records {
-		proven[records[i].Name] = records[i].IsProven()
+		verified[records[i].Name] = records[i].IsVerified()
 	}
-	var out []Note
+	var out []Entry
 	for _, namespace := range namespaces {
-		found, err := stores.FindNotes(ctx, namespace, func(record string) bool { return proven[record] })
+		found, err := stores.FindEntries(ctx, namespace, func(record string) bool { return verified[record] })
 		if err != nil {
 			return nil, err
 		}
 		for _, f := range found {
-			if n, ok := noteIn(f, life, namespace); ok {
+			if n, ok := entryIn(f, instanceID, namespace); ok {
 				out = append(out, n)
 			}
 		}
@@ -172,14 +172,14 @@ func notesInStores(ctx context.Context, stores Stores, life v1.Instance, namespa
 	return out, nil
 }
 
-// noteIn returns the catalog entry of a backup in a store, or false if the backup belongs to another instance.
-func noteIn(f FoundNote, instance v1.Instance, namespace types.UID) (Note, bool) {
-	n := Note{Name: f.Record, Store: f.Store, Forgotten: f.Forgotten, Unreadable: f.StoreNote == nil}
+// entryIn returns the catalog entry of a backup in a store, or false if the backup belongs to another instance.
+func entryIn(f FoundEntry, instance v1.Instance, namespace types.UID) (Entry, bool) {
+	n := Entry{Name: f.Record, Store: f.Store, Forgotten: f.Forgotten, Unreadable: f.StoreEntry == nil}
 	if n.Unreadable { // Only its name and its directory are known.
 		n.Spec.Instance.NamespaceUID, n.Spec.Instance.XR = namespace, f.XR
 		return n, isRecordOf(instance, f.Record)
 	}
-	n.BackupNote = f.BackupNote
+	n.BackupEntry = f.BackupEntry
 	i := n.Spec.Instance
 	return n, i.Kind == instance.Kind && i.Namespace == instance.Namespace && i.Name == instance.Name
 }
@@ -187,47 +187,47 @@ func noteIn(f FoundNote, instance v1.Instance, namespace types.UID) (Note, bool)
 // readRestoreFrom returns the catalog entry of the backup in a store that the function chose, and the restore Job. It
 // returns nil if no restore Job waits for access to a store.
 func readRestoreFrom(ctx context.Context, r client.Reader, stores Stores,
-	basis *Basis) (note *v1.StoreNote, job *Job, err error) {
-	chosen, life := basis.XR.Status.Restore, basis.Life
+	basis *Basis) (entry *v1.StoreEntry, job *Job, err error) {
+	chosen, instanceID := basis.XR.Status.Restore, basis.Instance
 	if !chosen.IsRunning() {
 		return nil, nil, nil
 	}
-	archive := sourceIn(chosen, life.Namespace)
+	archive := sourceIn(chosen, instanceID.Namespace)
 	if archive.Store == "" {
 		return nil, nil, nil
 	}
-	secret, err := getObject(ctx, r, metadataOf(corev1.SchemeGroupVersion.WithKind("Secret")), life.Namespace,
-		life.Accesses().Restore())
-	if err != nil || secret != nil && Owns(life, secret) && secret.Annotations[v1.AnnotationAccessTo] == archive.Path {
+	secret, err := getObject(ctx, r, metadataOf(corev1.SchemeGroupVersion.WithKind("Secret")), instanceID.Namespace,
+		instanceID.Accesses().Restore())
+	if err != nil || secret != nil && Owns(instanceID, secret) && secret.Annotations[v1.AnnotationAccessTo] == archive.Path {
 		return nil, nil, err
 	}
-	if job, err = readJob(ctx, r, life, life.Namespace, life.Jobs().Restore()); err != nil || job == nil {
+	if job, err = readJob(ctx, r, instanceID, instanceID.Namespace, instanceID.Jobs().Restore()); err != nil || job == nil {
 		return nil, nil, err // The function will create the Job.
 	}
-	// An imported file has no catalog entry, because no Job of the product wrote it. ReadNote is called only to check
+	// An imported file has no catalog entry, because no Job of the product wrote it. ReadEntry is called only to check
 	// that the store responds.
 	if chosen.Import != nil {
-		if _, err := stores.ReadNote(ctx, archive.Store, basis.BackedUp(), basis.Attempt().Record); err != nil {
+		if _, err := stores.ReadEntry(ctx, archive.Store, basis.BackedUp(), basis.Attempt().Record); err != nil {
 			return nil, job, err
 		}
-		return &v1.StoreNote{BackupNote: v1.BackupNote{Spec: v1.BackupRecordSpec{Archive: &archive}}}, job, nil
+		return &v1.StoreEntry{BackupEntry: v1.BackupEntry{Spec: v1.BackupRecordSpec{Archive: &archive}}}, job, nil
 	}
-	note, err = readChosenNote(ctx, r, stores, chosen, life.Namespace)
-	return note, job, err
+	entry, err = readChosenEntry(ctx, r, stores, chosen, instanceID.Namespace)
+	return entry, job, err
 }
 
-// readChosenNote reads the catalog entry of the backup that the function chose from its store.
-func readChosenNote(ctx context.Context, r client.Reader, stores Stores, chosen *v1.RestoreStatus,
-	namespace string) (*v1.StoreNote, error) {
+// readChosenEntry reads the catalog entry of the backup that the function chose from its store.
+func readChosenEntry(ctx context.Context, r client.Reader, stores Stores, chosen *v1.RestoreStatus,
+	namespace string) (*v1.StoreEntry, error) {
 	record, err := getObject(ctx, r, &v1.BackupRecord{}, "", chosen.Backup)
 	switch {
 	case err != nil:
 		return nil, err
-	case record == nil || !record.IsProven() || !record.InStore() || record.Spec.Instance.Namespace != namespace ||
+	case record == nil || !record.IsVerified() || !record.InStore() || record.Spec.Instance.Namespace != namespace ||
 		*record.Spec.Archive != chosen.Archive || !v1.IsLogOf(chosen.Recovery, record):
 		return nil, fmt.Errorf("backup %s changed after it was chosen for the restore", chosen.Backup)
 	}
-	n, err := stores.ReadNote(ctx, chosen.Archive.Store, record.Spec.Instance, record.Name)
+	n, err := stores.ReadEntry(ctx, chosen.Archive.Store, record.Spec.Instance, record.Name)
 	switch {
 	case err != nil:
 		return nil, err
@@ -300,12 +300,12 @@ func isRecordOf(instance v1.Instance, name string) bool {
 
 // BackedUp returns the instance as it appears in the BackupRecords of its backups.
 func (b *Basis) BackedUp() v1.BackedUpInstance {
-	return v1.BackedUpInstance{Kind: b.Life.Kind, Namespace: b.Life.Namespace, NamespaceUID: b.NamespaceUID(),
-		Name: b.Life.Name, XR: b.Life.XR}
+	return v1.BackedUpInstance{Kind: b.Instance.Kind, Namespace: b.Instance.Namespace, NamespaceUID: b.NamespaceUID(),
+		Name: b.Instance.Name, XR: b.Instance.XR}
 }
 
 // whereIs describes for users where a backup is stored.
-func (n *Note) whereIs() string {
+func (n *Entry) whereIs() string {
 	if n.Store != "" {
 		return "in BackupStore " + n.Store
 	}

@@ -21,26 +21,26 @@ import (
 
 // A fakeStores contains catalog entries and counts the reads.
 type fakeStores struct {
-	notes []FoundNote
-	err   error
-	asked int
+	entries []FoundEntry
+	err     error
+	asked   int
 	// gone is the name of a store that does not respond. damaged is the name of a BackupRecord whose catalog entry
 	// cannot be read.
 	gone, damaged string
 }
 
-func (s *fakeStores) ReadNote(_ context.Context, store string, origin v1.BackedUpInstance,
-	record string) (*v1.StoreNote, error) {
+func (s *fakeStores) ReadEntry(_ context.Context, store string, origin v1.BackedUpInstance,
+	record string) (*v1.StoreEntry, error) {
 	s.asked++
 	if s.gone == store {
 		return nil, fmt.Errorf("there is no BackupStore %s", store)
 	}
 	if s.damaged == record {
-		return nil, &UnreadableNoteError{Err: errors.New("its seal does not hold")}
+		return nil, &UnreadableEntryError{Err: errors.New("its seal does not hold")}
 	}
-	for _, n := range s.notes {
-		if n.StoreNote != nil && n.Store == store && n.Spec.Instance.XR == origin.XR && n.Record == record {
-			return n.StoreNote, s.err
+	for _, n := range s.entries {
+		if n.StoreEntry != nil && n.Store == store && n.Spec.Instance.XR == origin.XR && n.Record == record {
+			return n.StoreEntry, s.err
 		}
 	}
 	return nil, s.err
@@ -56,11 +56,11 @@ func (s *fakeStores) FindRecovery(_ context.Context, choice, moment string, reco
 	return out, s.err
 }
 
-func (s *fakeStores) FindNotes(_ context.Context, namespace types.UID, isKnown func(string) bool) ([]FoundNote, error) {
+func (s *fakeStores) FindEntries(_ context.Context, namespace types.UID, isKnown func(string) bool) ([]FoundEntry, error) {
 	s.asked++
-	var out []FoundNote
-	for _, n := range s.notes {
-		if !isKnown(n.Record) && (n.StoreNote == nil || n.Spec.Instance.NamespaceUID == namespace) {
+	var out []FoundEntry
+	for _, n := range s.entries {
+		if !isKnown(n.Record) && (n.StoreEntry == nil || n.Spec.Instance.NamespaceUID == namespace) {
 			out = append(out, n)
 		}
 	}
@@ -68,13 +68,13 @@ func (s *fakeStores) FindNotes(_ context.Context, namespace types.UID, isKnown f
 }
 
 // inStore returns a BackupRecord whose archive is in a store, and its catalog entry.
-func inStore(name string, second int64) (*v1.BackupRecord, FoundNote) {
-	r := provenAt(name, second)
+func inStore(name string, second int64) (*v1.BackupRecord, FoundEntry) {
+	r := verifiedAt(name, second)
 	r.Spec.Instance.NamespaceUID = "ns"
-	r.Spec.Archive = &v1.Archive{Store: "offsite", Path: v1.StoreFolder(r.Spec.Instance, name) + "/x.tar.zst",
+	r.Spec.Archive = &v1.Archive{Store: "offsite", Path: v1.StorePrefix(r.Spec.Instance, name) + "/x.tar.zst",
 		SHA256: strings.Repeat("a", 64)}
-	return r, FoundNote{Store: "offsite", Record: name, XR: r.Spec.Instance.XR,
-		StoreNote: &v1.StoreNote{BackupNote: r.Note(), Name: name, Manifest: []byte(`{}`)}}
+	return r, FoundEntry{Store: "offsite", Record: name, XR: r.Spec.Instance.XR,
+		StoreEntry: &v1.StoreEntry{BackupEntry: r.Entry(), Name: name, Manifest: []byte(`{}`)}}
 }
 
 // toStore adds the annotation that names the store of the backups to the data PVC, as the function does.
@@ -86,15 +86,15 @@ func toStore(c *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 // TestGatherStores checks when stores are read. Before the first start, the controller reads all stores, and an
 // instance does not start if a store does not respond. Afterwards, it reads only an entry that it needs.
 func TestGatherStores(t *testing.T) {
-	a, noteA := inStore("default-db-0123456789", 1)
-	other, noteOther := inStore("default-other-0123456789", 1)
-	other.Spec.Instance.Name, noteOther.Spec.Instance.Name = "theirs", "theirs"
-	forgotten := noteA
+	a, entryA := inStore("default-db-0123456789", 1)
+	other, entryOther := inStore("default-other-0123456789", 1)
+	other.Spec.Instance.Name, entryOther.Spec.Instance.Name = "theirs", "theirs"
+	forgotten := entryA
 	forgotten.Forgotten = true
-	unreadable := func(record string) FoundNote { return FoundNote{Store: "offsite", Record: record} }
-	own, noteOwn := inStore(life.RecordName(), 2)
-	noteOwn.Spec.Instance.XR = life.XR
-	own.Spec.Instance.XR = life.XR
+	unreadable := func(record string) FoundEntry { return FoundEntry{Store: "offsite", Record: record} }
+	own, entryOwn := inStore(instanceID.RecordName(), 2)
+	entryOwn.Spec.Instance.XR = instanceID.XR
+	own.Spec.Instance.XR = instanceID.XR
 	unproven := own.DeepCopy()
 	unproven.Status.Phase = v1.BackupRunning
 	down := errors.New("the store is down")
@@ -103,10 +103,10 @@ func TestGatherStores(t *testing.T) {
 		return u
 	}
 	published := func(u *unstructured.Unstructured) *unstructured.Unstructured {
-		u.SetAnnotations(map[string]string{v1.AnnotationPublished: noteOwn.PublishedArchive()})
+		u.SetAnnotations(map[string]string{v1.AnnotationPublished: entryOwn.PublishedArchive()})
 		return u
 	}
-	data := toStore(protected(dataPVC(life.Labels())))
+	data := toStore(protected(dataPVC(instanceID.Labels())))
 	offers := &v1.Platform{ObjectMeta: metav1.ObjectMeta{Name: v1.PlatformName},
 		Spec: v1.PlatformSpec{AllowedBackupStores: []string{"offsite"}}}
 	cases := map[string]struct {
@@ -121,40 +121,40 @@ func TestGatherStores(t *testing.T) {
 	}{
 		"Empty": {reason: "There is none.", stores: &fakeStores{}, latest: v1.PreviousNone, asked: true},
 		"Known": {reason: "The record is there.", existing: []client.Object{a},
-			stores: &fakeStores{notes: []FoundNote{noteA}}, latest: a.Name, asked: true},
+			stores: &fakeStores{entries: []FoundEntry{entryA}}, latest: a.Name, asked: true},
 		"Gone": {reason: "The record is gone, and the backup is not.",
-			stores: &fakeStores{notes: []FoundNote{noteA}}, latest: v1.PreviousHeld, asked: true},
-		"Forgotten": {reason: "A person said so.", stores: &fakeStores{notes: []FoundNote{forgotten}},
+			stores: &fakeStores{entries: []FoundEntry{entryA}}, latest: v1.PreviousHeld, asked: true},
+		"Forgotten": {reason: "A person said so.", stores: &fakeStores{entries: []FoundEntry{forgotten}},
 			latest: v1.PreviousNone, asked: true},
-		"Other": {reason: "It is another instance's.", stores: &fakeStores{notes: []FoundNote{noteOther}},
+		"Other": {reason: "It is another instance's.", stores: &fakeStores{entries: []FoundEntry{entryOther}},
 			latest: v1.PreviousNone, asked: true},
 		"Unreadable": {reason: "By its name it is ours: doubt is not absence.",
-			stores: &fakeStores{notes: []FoundNote{unreadable("default-db-9876543210")}}, latest: v1.PreviousHeld, asked: true},
+			stores: &fakeStores{entries: []FoundEntry{unreadable("default-db-9876543210")}}, latest: v1.PreviousHeld, asked: true},
 		"UnreadableOf": {reason: "By its name it is another's.",
-			stores: &fakeStores{notes: []FoundNote{unreadable("default-db-x-9876543210")}}, latest: v1.PreviousNone,
+			stores: &fakeStores{entries: []FoundEntry{unreadable("default-db-x-9876543210")}}, latest: v1.PreviousNone,
 			asked: true},
 		"Down": {reason: "Nobody knows.", stores: &fakeStores{err: down}, latest: v1.PreviousNone,
 			failure: "the store is down", asked: true},
 		"Started": {reason: "What there is was decided long ago.",
 			xr: status(xr("x", "uid-1", "db", false), internal("started", true)), stores: &fakeStores{err: down}},
 		"Deleting": {reason: "Its own backup may be there.", xr: published(xr("x", "uid-1", "db", true)),
-			existing: []client.Object{data, unproven, offers}, stores: &fakeStores{notes: []FoundNote{noteOwn}}, own: true,
+			existing: []client.Object{data, unproven, offers}, stores: &fakeStores{entries: []FoundEntry{entryOwn}}, own: true,
 			asked: true},
 		"DeletingForeign": {reason: "Another cluster has published that.", xr: xr("x", "uid-1", "db", true),
-			existing: []client.Object{data, unproven, offers}, stores: &fakeStores{notes: []FoundNote{noteOwn}}, asked: true},
+			existing: []client.Object{data, unproven, offers}, stores: &fakeStores{entries: []FoundEntry{entryOwn}}, asked: true},
 		"DeletingForbidden": {reason: "Its namespace has written that, and the platform offers it to nobody.",
 			xr: xr("x", "uid-1", "db", true), existing: []client.Object{data, unproven},
-			stores: &fakeStores{notes: []FoundNote{noteOwn}}},
+			stores: &fakeStores{entries: []FoundEntry{entryOwn}}},
 		"DeletingByXR": {reason: "The PVC is gone, and the status knows the store.",
 			xr:       status(published(xr("x", "uid-1", "db", true)), internal("backupStore", "offsite")),
-			existing: []client.Object{unproven}, stores: &fakeStores{notes: []FoundNote{noteOwn}}, own: true, asked: true},
+			existing: []client.Object{unproven}, stores: &fakeStores{entries: []FoundEntry{entryOwn}}, own: true, asked: true},
 		"DeletingDown": {reason: "It may be there, or not.", xr: xr("x", "uid-1", "db", true),
 			existing: []client.Object{data, unproven, offers}, stores: &fakeStores{err: down}, failure: "the store is down",
 			asked: true},
 		"DeletingProven": {reason: "The record says it already.", xr: xr("x", "uid-1", "db", true),
 			existing: []client.Object{data, own}, stores: &fakeStores{err: down}},
 		"DeletingVolume": {reason: "Its backup goes to a volume.", xr: xr("x", "uid-1", "db", true),
-			existing: []client.Object{protected(dataPVC(life.Labels()))}, stores: &fakeStores{err: down}},
+			existing: []client.Object{protected(dataPVC(instanceID.Labels()))}, stores: &fakeStores{err: down}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -164,15 +164,15 @@ func TestGatherStores(t *testing.T) {
 			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}}
 			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(append(tc.existing, tc.xr, ns)...).
 				Build(), Stores: tc.stores, Clock: time.Now}
-			lives, err := g.Gather(t.Context(), key)
-			if err != nil || len(lives) != 1 {
-				t.Fatalf("%d lives, %v", len(lives), err)
+			instances, err := g.Gather(t.Context(), key)
+			if err != nil || len(instances) != 1 {
+				t.Fatalf("%d lives, %v", len(instances), err)
 			}
-			s := lives[0]
-			if tc.latest != "" && s.Latest() != tc.latest || s.StoreFailure != tc.failure || (s.OwnNote() != nil) != tc.own ||
+			s := instances[0]
+			if tc.latest != "" && s.Latest() != tc.latest || s.StoreFailure != tc.failure || (s.OwnEntry() != nil) != tc.own ||
 				(tc.stores.asked > 0) != tc.asked {
 				t.Errorf("%s want %q, %q, %t, %t, got %q, %q, %v, asked %d times", tc.reason, tc.latest, tc.failure, tc.own,
-					tc.asked, s.Latest(), s.StoreFailure, s.OwnNote(), tc.stores.asked)
+					tc.asked, s.Latest(), s.StoreFailure, s.OwnEntry(), tc.stores.asked)
 			}
 			if tc.failure != "" && !s.IsDeleting() && !strings.Contains(s.PodFailure, tc.failure) {
 				t.Errorf("people are not told: %q", s.PodFailure)
@@ -237,7 +237,7 @@ func TestStoreOf(t *testing.T) {
 // TestRestoreFrom checks that a restore Job gets access only to the backup that the function chose among the verified
 // backups of the namespace.
 func TestRestoreFrom(t *testing.T) {
-	a, noteA := inStore("default-db-0123456789", 1)
+	a, entryA := inStore("default-db-0123456789", 1)
 	chosen := func(change func(archive map[string]any)) *unstructured.Unstructured {
 		u := xr("x", "uid-1", "db", false)
 		archive := map[string]any{"store": "offsite", "path": a.Spec.Archive.Path, "sha256": a.Spec.Archive.SHA256}
@@ -257,7 +257,7 @@ func TestRestoreFrom(t *testing.T) {
 		return r
 	}
 	secret := func(path string, labels map[string]string) *corev1.Secret {
-		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: life.Accesses().Restore(),
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: instanceID.Accesses().Restore(),
 			Labels: labels, Annotations: map[string]string{v1.AnnotationAccessTo: path}}}
 	}
 	for name, tc := range map[string]struct {
@@ -273,9 +273,9 @@ func TestRestoreFrom(t *testing.T) {
 			existing: []client.Object{a}, noJob: true},
 		"Chosen": {reason: "It waits for access.", xr: chosen(unchanged), existing: []client.Object{a}, want: true},
 		"Given": {reason: "It has access.", xr: chosen(unchanged),
-			existing: []client.Object{a, secret(a.Spec.Archive.Path, life.Labels())}},
+			existing: []client.Object{a, secret(a.Spec.Archive.Path, instanceID.Labels())}},
 		"Another": {reason: "That is for another archive.", xr: chosen(unchanged),
-			existing: []client.Object{a, secret("v1/x.tar.zst", life.Labels())}, want: true},
+			existing: []client.Object{a, secret("v1/x.tar.zst", instanceID.Labels())}, want: true},
 		"Theirs": {reason: "Somebody made it who knows the name.", xr: chosen(unchanged),
 			existing: []client.Object{a, secret(a.Spec.Archive.Path, nil)}, want: true},
 		"NoRecord": {reason: "There is no such backup.", xr: chosen(unchanged), fails: "changed after it was chosen"},
@@ -296,21 +296,21 @@ func TestRestoreFrom(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tc.stores == nil {
-				tc.stores = &fakeStores{notes: []FoundNote{noteA}}
+				tc.stores = &fakeStores{entries: []FoundEntry{entryA}}
 			}
 			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}}
 			if !tc.noJob {
 				tc.existing = append(tc.existing,
-					&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: life.Jobs().Restore(), UID: "restore-job",
-						Labels: life.Labels()}})
+					&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: instanceID.Jobs().Restore(), UID: "restore-job",
+						Labels: instanceID.Labels()}})
 			}
 			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(append(tc.existing, tc.xr, ns)...).
 				Build(), Stores: tc.stores, Clock: time.Now}
-			lives, err := g.Gather(t.Context(), key)
-			if err != nil || len(lives) != 1 {
-				t.Fatalf("%d lives, %v", len(lives), err)
+			instances, err := g.Gather(t.Context(), key)
+			if err != nil || len(instances) != 1 {
+				t.Fatalf("%d lives, %v", len(instances), err)
 			}
-			if s := lives[0]; (s.RestoreFrom != nil) != tc.want || !strings.Contains(s.StoreFailure, tc.fails) ||
+			if s := instances[0]; (s.RestoreFrom != nil) != tc.want || !strings.Contains(s.StoreFailure, tc.fails) ||
 				(s.StoreFailure != "") != (tc.fails != "") || tc.want && s.RestoreTo.UID != "restore-job" {
 				t.Errorf("%s want %t, %q, got %v, %q", tc.reason, tc.want, tc.fails, s.RestoreFrom, s.StoreFailure)
 			}
@@ -321,7 +321,7 @@ func TestRestoreFrom(t *testing.T) {
 // TestRestoring checks that an archive is not deleted if an instance of its namespace has chosen it but has not
 // started yet. The name of the instance does not matter.
 func TestRestoring(t *testing.T) {
-	r := provenAt("default-db-0123456789", 1)
+	r := verifiedAt("default-db-0123456789", 1)
 	r.UID, r.DeletionTimestamp, r.Finalizers = "record", &metav1.Time{Time: time.Now()}, []string{v1.Finalizer}
 	chooses := func(name, uid, claim string, started, dying bool) *unstructured.Unstructured {
 		u := xr(name, uid, claim, dying)
@@ -371,7 +371,7 @@ func TestRestoring(t *testing.T) {
 // TestUnasked checks that the controller reads a store only once if it does not respond, so that BackupRecords of
 // other stores are not delayed.
 func TestUnasked(t *testing.T) {
-	in := func(store, name string) (*v1.BackupRecord, FoundNote) {
+	in := func(store, name string) (*v1.BackupRecord, FoundEntry) {
 		r, n := inStore(name, 1)
 		r.Spec.Archive.Store, r.Status = store, v1.BackupRecordStatus{}
 		n.Store = store
@@ -379,10 +379,10 @@ func TestUnasked(t *testing.T) {
 	}
 	lost, _ := in("gone", "default-db-0123456789")
 	other, _ := in("gone", "default-db-1123456789")
-	existing, note := in("offsite", "default-db-2123456789")
+	existing, entry := in("offsite", "default-db-2123456789")
 	damaged, _ := in("offsite", "default-db-3123456789")
 	damaged.Spec.Number = 9 // The newest backup is read first.
-	stores := &fakeStores{gone: "gone", damaged: damaged.Name, notes: []FoundNote{note}}
+	stores := &fakeStores{gone: "gone", damaged: damaged.Name, entries: []FoundEntry{entry}}
 	g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(lost, other, existing, damaged).
 		Build(), Stores: stores, Clock: time.Now}
 	a, err := g.Archives(t.Context(), key)
@@ -390,8 +390,8 @@ func TestUnasked(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !a.Unasked[lost.Name] || !a.Unasked[other.Name] || !a.Unasked[damaged.Name] || a.Unasked[existing.Name] ||
-		len(a.Notes) != 1 || a.Notes[0].Name != existing.Name || stores.asked != 3 {
+		len(a.Entries) != 1 || a.Entries[0].Name != existing.Name || stores.asked != 3 {
 		t.Errorf("want only what lies in the store that is there to be known, after three questions, got %v, %v after %d",
-			a.Unasked, a.Notes, stores.asked)
+			a.Unasked, a.Entries, stores.asked)
 	}
 }

@@ -26,8 +26,8 @@ type Subject struct {
 	// Settings are the settings of the controller.
 	Settings Settings
 
-	// Life is the instance. Its XR is empty if there is no XR.
-	Life v1.Instance
+	// Instance is the instance. Its XR is empty if there is no XR.
+	Instance v1.Instance
 
 	// Now is the time of the read. Skew is the difference between the clocks of the controller and the API server.
 	// Expired backups are deleted only if the clocks agree.

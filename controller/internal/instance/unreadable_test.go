@@ -35,12 +35,12 @@ func sectioned(u *unstructured.Unstructured) *unstructured.Unstructured {
 	return u
 }
 
-// TestUnreadableConfigBlindsNobody checks that the controller can read an instance and its neighbors even if a config
+// TestUnreadableConfigStaysLocal checks that the controller can read an instance and its neighbors even if a config
 // is unreadable.
-func TestUnreadableConfigBlindsNobody(t *testing.T) {
+func TestUnreadableConfigStaysLocal(t *testing.T) {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}}
-	own := record(life.RecordName(), "db", 2)
-	own.Spec.Instance.XR = life.XR
+	own := record(instanceID.RecordName(), "db", 2)
+	own.Spec.Instance.XR = instanceID.XR
 	neighbor := xr("other-x", "uid-9", "other", false)
 	neighbor.SetLabels(map[string]string{labelClaimNamespace: "default", labelClaimName: "other"})
 	for name, tc := range map[string]struct {
@@ -57,11 +57,11 @@ func TestUnreadableConfigBlindsNobody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(tc.objects...).Build(),
 				Clock: time.Now}
-			lives, err := g.Gather(t.Context(), key)
-			if err != nil || len(lives) != 1 || !lives[0].IsDeleting() {
-				t.Fatalf("want the instance, being deleted, got %d, %v", len(lives), err)
+			instances, err := g.Gather(t.Context(), key)
+			if err != nil || len(instances) != 1 || !instances[0].IsDeleting() {
+				t.Fatalf("want the instance, being deleted, got %d, %v", len(instances), err)
 			}
-			if reason := lives[0].WhyUnreadable(); tc.reason == "" && reason != "" || !strings.Contains(reason, tc.reason) {
+			if reason := instances[0].WhyUnreadable(); tc.reason == "" && reason != "" || !strings.Contains(reason, tc.reason) {
 				t.Errorf("want %q, got %q", tc.reason, reason)
 			}
 		})
@@ -115,7 +115,7 @@ func TestUnreadableKeepsData(t *testing.T) {
 			if tc.status != nil {
 				u.Object["status"] = tc.status
 			}
-			s := NewState(Subject{Life: life, XR: Decode(u)})
+			s := NewState(Subject{Instance: instanceID, XR: Decode(u)})
 			if !tc.holds(s) {
 				t.Errorf("it does not hold: spec %+v, status %+v, unreadable %s", s.XR.Spec, s.XR.Status, s.XR.Unreadable)
 			}
@@ -133,7 +133,7 @@ func TestDoubtIsNotEphemeral(t *testing.T) {
 	for _, size := range []any{nil, map[string]any{}} {
 		u := newObject(databases.XR)
 		u.Object["spec"] = map[string]any{"type": "mysql", "storageSize": size}
-		s := NewState(Subject{Life: v1.Instance{Kind: v1.KindDatabase}, XR: Decode(u)})
+		s := NewState(Subject{Instance: v1.Instance{Kind: v1.KindDatabase}, XR: Decode(u)})
 		if s.Ephemeral() != (size == nil) {
 			t.Errorf("size %v: ephemeral is %t", size, s.Ephemeral())
 		}
@@ -149,16 +149,16 @@ func TestUnreadableClaimReference(t *testing.T) {
 	claim.Object["spec"] = map[string]any{"resourceRef": []any{}, "deletionPolicy": "Backup"}
 	g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(dying, claim).Build(),
 		Clock: time.Now}
-	lives, err := g.Gather(t.Context(), key)
-	if err != nil || len(lives) != 1 || lives[0].XR == nil || lives[0].Claim == nil {
-		t.Fatalf("want the XR and its claim, got %+v, %v", lives, err)
+	instances, err := g.Gather(t.Context(), key)
+	if err != nil || len(instances) != 1 || instances[0].XR == nil || instances[0].Claim == nil {
+		t.Fatalf("want the XR and its claim, got %+v, %v", instances, err)
 	}
 	nobodys := xr("x", "uid-1", "db", true)
 	nobodys.SetLabels(nil)
 	nobodys.Object["spec"] = "text"
 	g.Reader = fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(nobodys, boundClaim("x")).Build()
-	if lives, err := g.Gather(t.Context(), key); err == nil {
-		t.Errorf("want nothing decided about a claim whose XR does not say whose it is, got %d", len(lives))
+	if instances, err := g.Gather(t.Context(), key); err == nil {
+		t.Errorf("want nothing decided about a claim whose XR does not say whose it is, got %d", len(instances))
 	}
 }
 
@@ -301,10 +301,10 @@ func crowd(tb testing.TB) (all []map[string]any, odd int) {
 	neighbor.SetLabels(map[string]string{labelClaimNamespace: "default", labelClaimName: "other"})
 	neighborsClaim := boundClaim("other-x")
 	neighborsClaim.SetName("other")
-	own, older := record(life.RecordName(), "db", 2), record("old", "db", 1)
-	own.Spec.Instance.XR = life.XR
+	own, older := record(instanceID.RecordName(), "db", 2), record("old", "db", 1)
+	own.Spec.Instance.XR = instanceID.XR
 	others := record("others", "other", 1)
-	pvc, pv := protected(dataPVC(key.Life("uid-9").Labels())), heldVolume("uid-9", "default")
+	pvc, pv := protected(dataPVC(key.Instance("uid-9").Labels())), heldVolume("uid-9", "default")
 	pvc.Name, pvc.TypeMeta = "other-pvc", metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"}
 	pv.Name, pv.TypeMeta = "other-pv", metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
 	backups := backupsAt("backups", "ns", nil)
@@ -408,10 +408,10 @@ func putAt(o map[string]any, path []string, value any) {
 func seesNeighbor(tb testing.TB, kube client.Client, subject string) {
 	tb.Helper()
 	g := &Gatherer{Reader: kube, Clock: time.Now}
-	lives, err := g.Gather(tb.Context(), key)
-	if err != nil || len(lives) != 1 || lives[0].XR == nil || lives[0].Claim == nil || lives[0].Record() == nil ||
-		len(lives[0].Records) != 2 {
-		tb.Fatalf("%s: the neighbor is not gathered: %d lives, %v", subject, len(lives), err)
+	instances, err := g.Gather(tb.Context(), key)
+	if err != nil || len(instances) != 1 || instances[0].XR == nil || instances[0].Claim == nil || instances[0].Record() == nil ||
+		len(instances[0].Records) != 2 {
+		tb.Fatalf("%s: the neighbor is not gathered: %d lives, %v", subject, len(instances), err)
 	}
 	if _, err := g.Archives(tb.Context(), key); err != nil {
 		tb.Fatalf("%s: the neighbor's archives are not gathered: %v", subject, err)

@@ -21,7 +21,7 @@ const waitTimeout = 10 * time.Second
 
 // A looker determines why an object waits. It ignores read errors, because the result is only shown to users and no
 // decision depends on it.
-type looker struct {
+type podReader struct {
 	client.Reader
 
 	now  time.Time
@@ -30,7 +30,7 @@ type looker struct {
 
 // whyPodWaits returns why a pod of an instance does not run or does not terminate. The reason comes from the pod's
 // status or from related objects.
-func (l looker) whyPodWaits(ctx context.Context, basis *Basis, backupPVC *corev1.PersistentVolumeClaim,
+func (l podReader) whyPodWaits(ctx context.Context, basis *Basis, backupPVC *corev1.PersistentVolumeClaim,
 	p *corev1.Pod) string {
 	if why := l.whyNodeIsSilent(ctx, p); why != "" {
 		return why
@@ -49,7 +49,7 @@ func (l looker) whyPodWaits(ctx context.Context, basis *Basis, backupPVC *corev1
 }
 
 // whyNotStarted returns why a scheduled pod does not start.
-func (l looker) whyNotStarted(ctx context.Context, p *corev1.Pod) string {
+func (l podReader) whyNotStarted(ctx context.Context, p *corev1.Pod) string {
 	if p.Spec.NodeName == "" || p.DeletionTimestamp != nil || HasEnded(p) || hasStarted(p) ||
 		l.now.Before(p.CreationTimestamp.Add(waitTimeout)) {
 		return ""
@@ -59,7 +59,7 @@ func (l looker) whyNotStarted(ctx context.Context, p *corev1.Pod) string {
 
 // whyNoPod reports that a Job should have a pod but has none. A quota or a policy may refuse the pod, and only an
 // event of the Job contains the reason. It returns "" if the Job has a pod or needs none yet.
-func (l looker) whyNoPod(ctx context.Context, j *Job) string {
+func (l podReader) whyNoPod(ctx context.Context, j *Job) string {
 	if finished, _ := j.Finished(); finished != nil || len(j.Pods) > 0 ||
 		l.now.Before(j.CreationTimestamp.Add(waitTimeout)) {
 		return ""
@@ -72,7 +72,7 @@ func (l looker) whyNoPod(ctx context.Context, j *Job) string {
 }
 
 // whyPVCWaits returns why a pod's volume is not provisioned while the pod cannot be scheduled.
-func (l looker) whyPVCWaits(ctx context.Context, p *corev1.Pod, pvcs ...*corev1.PersistentVolumeClaim) string {
+func (l podReader) whyPVCWaits(ctx context.Context, p *corev1.Pod, pvcs ...*corev1.PersistentVolumeClaim) string {
 	for _, c := range pvcs {
 		if c == nil || c.Status.Phase != corev1.ClaimPending || !mountsPVC(p, c.Name) {
 			continue
@@ -85,7 +85,7 @@ func (l looker) whyPVCWaits(ctx context.Context, p *corev1.Pod, pvcs ...*corev1.
 }
 
 // whyBackupPVCWaits reports that the backup volume of a new instance is not provisioned in time.
-func (l looker) whyBackupPVCWaits(ctx context.Context, volumes *BackupVolumes) string {
+func (l podReader) whyBackupPVCWaits(ctx context.Context, volumes *BackupVolumes) string {
 	c := volumes.BackupPVC
 	if !volumes.BackupPVCAwaited || !l.now.After(c.CreationTimestamp.Add(waitTimeout)) {
 		return ""
@@ -98,7 +98,7 @@ func (l looker) whyBackupPVCWaits(ctx context.Context, volumes *BackupVolumes) s
 }
 
 // whyPending returns the last warning about an unbound PVC.
-func (l looker) whyPending(ctx context.Context, c *corev1.PersistentVolumeClaim) string {
+func (l podReader) whyPending(ctx context.Context, c *corev1.PersistentVolumeClaim) string {
 	if reason := l.lastWarning(ctx, c); reason != "" {
 		return fmt.Sprintf(". PersistentVolumeClaim %s: %s", c.Name, reason)
 	}
@@ -108,7 +108,7 @@ func (l looker) whyPending(ctx context.Context, c *corev1.PersistentVolumeClaim)
 // whyScratchWaits returns why an ephemeral volume of an unscheduled pod is not provisioned. A quota may refuse its
 // PVC, or its StorageClass may have no capacity. Kubernetes names the PVC after the pod and the volume
 // (pkg/controller/volume/ephemeral/controller.go).
-func (l looker) whyScratchWaits(ctx context.Context, p *corev1.Pod) string {
+func (l podReader) whyScratchWaits(ctx context.Context, p *corev1.Pod) string {
 	for _, v := range p.Spec.Volumes {
 		if v.Ephemeral == nil || p.Spec.NodeName != "" {
 			continue
@@ -134,7 +134,7 @@ const failedBinding = "FailedBinding"
 
 // whyNodeIsSilent returns a message if a pod should be ready or should have terminated, but its node is not ready or
 // does not exist.
-func (l looker) whyNodeIsSilent(ctx context.Context, p *corev1.Pod) string {
+func (l podReader) whyNodeIsSilent(ctx context.Context, p *corev1.Pod) string {
 	since := p.CreationTimestamp
 	if p.DeletionTimestamp != nil {
 		since = *p.DeletionTimestamp // The grace period of the pod ends at this time.
@@ -196,7 +196,7 @@ const maxEvents = 50
 // lastWarning returns the last warning event of an object. If a volume cannot be mounted or a pod is refused, only
 // events contain the reason. It returns "" if the last event is a normal one, which means that the problem is solved.
 // If reasons are given, it ignores events with other reasons.
-func (l looker) lastWarning(ctx context.Context, o client.Object, reasons ...string) string {
+func (l podReader) lastWarning(ctx context.Context, o client.Object, reasons ...string) string {
 	last := l.lastEvent(ctx, o, func(e *corev1.Event) bool {
 		return len(reasons) == 0 || slices.Contains(reasons, e.Reason)
 	})
@@ -211,7 +211,7 @@ func (l looker) lastWarning(ctx context.Context, o client.Object, reasons ...str
 const reasonCompose = "ComposeResources"
 
 // whyUncomposed returns Crossplane's last warning about an object that it could not apply.
-func (l looker) whyUncomposed(ctx context.Context, xr client.Object) string {
+func (l podReader) whyUncomposed(ctx context.Context, xr client.Object) string {
 	last := l.lastEvent(ctx, xr, func(e *corev1.Event) bool {
 		return e.Reason == reasonCompose && e.Type == corev1.EventTypeWarning
 	})
@@ -222,7 +222,7 @@ func (l looker) whyUncomposed(ctx context.Context, xr client.Object) string {
 }
 
 // lastEvent returns the last event of an object that satisfies the condition, or nil.
-func (l looker) lastEvent(ctx context.Context, o client.Object, counts func(*corev1.Event) bool) *corev1.Event {
+func (l podReader) lastEvent(ctx context.Context, o client.Object, counts func(*corev1.Event) bool) *corev1.Event {
 	events := &corev1.EventList{}
 	selector := client.MatchingFieldsSelector{
 		Selector: fields.OneTermEqualSelector("involvedObject.uid", string(o.GetUID()))}
@@ -264,10 +264,10 @@ func eventTime(e *corev1.Event) time.Time {
 	return timestamp
 }
 
-// noteEnd records how the product's own container terminated, before the status of the Job shows it. The container
+// recordEnd records how the product's own container terminated, before the status of the Job shows it. The container
 // has the name of the Job's component. A success is recorded immediately. If an injected container keeps the Job's
 // only pod running, the result is recorded after waitTimeout.
-func (j *Job) noteEnd(now time.Time) {
+func (j *Job) recordEnd(now time.Time) {
 	going := slices.DeleteFunc(slices.Clone(j.Pods), func(p corev1.Pod) bool { return HasEnded(&p) })
 	if finished, _ := j.Finished(); finished != nil || len(going) > 1 {
 		return

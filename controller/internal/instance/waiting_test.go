@@ -21,14 +21,14 @@ import (
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 // lookAt returns a looker that reads the given objects and whose current time is noon.
-func lookAt(t *testing.T, objects ...client.Object) looker {
+func lookAt(t *testing.T, objects ...client.Object) podReader {
 	t.Helper()
 	reader := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects...).
 		WithIndex(&corev1.Event{}, "involvedObject.uid", func(o client.Object) []string {
 			e, _ := o.(*corev1.Event)
 			return []string{string(e.InvolvedObject.UID)}
 		}).Build()
-	return looker{Reader: reader, now: noon}
+	return podReader{Reader: reader, now: noon}
 }
 
 // said returns an event about an object. The event was last seen the given number of seconds before noon.
@@ -304,7 +304,7 @@ func TestOutlived(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			j := &Job{Job: &batchv1.Job{}, Pods: tc.pods}
 			j.Spec.Template.Labels = map[string]string{v1.LabelComponent: v1.ComponentBackup}
-			j.noteEnd(noon)
+			j.recordEnd(noon)
 			if finished, succeeded := j.Finished(); (finished != nil) != tc.over || succeeded != tc.succeed {
 				t.Errorf("%s got an end at %v, success %v", tc.reason, finished, succeeded)
 			}

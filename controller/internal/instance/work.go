@@ -42,22 +42,22 @@ type Work struct {
 	Restoring map[string]string
 }
 
-// readWork reads the Work of an instance. If holdReason is set, it already explains why the instance does not start,
+// readWork reads the Work of an instance. If blockedReason is set, it already explains why the instance does not start,
 // and readWork does not search the pods for a reason.
-func readWork(ctx context.Context, l looker, basis *Basis, volumes *BackupVolumes, holdReason string) (Work, error) {
+func readWork(ctx context.Context, l podReader, basis *Basis, volumes *BackupVolumes, blockedReason string) (Work, error) {
 	lateVolume := l.whyBackupPVCWaits(ctx, volumes)
 	switch {
 	case basis.IsDeleting():
 		return readForDeletion(ctx, l, basis, volumes.BackupPVC)
-	case basis.IsBackedUpInLife():
+	case basis.IsBackedUpInstance():
 		return readForBackup(ctx, l, basis, volumes.BackupPVC, lateVolume)
 	}
-	out := Work{PodFailure: cmp.Or(holdReason, lateVolume)}
+	out := Work{PodFailure: cmp.Or(blockedReason, lateVolume)}
 	var restore *Job
 	var err error
 	// A finished restore Job prevents the deletion of the data PVC and the backup PVC.
 	if isTerminating(basis.DataPVC) || isTerminating(volumes.BackupPVC) || volumes.EarlierBackupPV != nil {
-		if restore, err = readJob(ctx, l, basis.Life, basis.Life.Namespace, basis.Life.Jobs().Restore()); err != nil {
+		if restore, err = readJob(ctx, l, basis.Instance, basis.Instance.Namespace, basis.Instance.Jobs().Restore()); err != nil {
 			return out, err
 		}
 	}
@@ -66,7 +66,7 @@ func readWork(ctx context.Context, l looker, basis *Basis, volumes *BackupVolume
 		var silentNode string
 		out.Pods, silentNode, err = readPods(ctx, l, basis, volumes.BackupPVC, nil)
 		out.PodFailure = cmp.Or(lateVolume, silentNode)
-	case holdReason == "" && isStarting(basis.XR):
+	case blockedReason == "" && isStarting(basis.XR):
 		restore, out.PodFailure, err = readStart(ctx, l, basis, volumes.BackupPVC, restore, lateVolume)
 	}
 	out.Jobs = Jobs{RestoreJob: restore}
@@ -78,11 +78,11 @@ func isTerminating(c *corev1.PersistentVolumeClaim) bool {
 }
 
 // readForDeletion reads the objects that a deletion needs.
-func readForDeletion(ctx context.Context, l looker, basis *Basis,
+func readForDeletion(ctx context.Context, l podReader, basis *Basis,
 	backupPVC *corev1.PersistentVolumeClaim) (Work, error) {
 	var out Work
 	var err error
-	if out.Deployment, err = readDeployment(ctx, l, basis.Life); err != nil {
+	if out.Deployment, err = readDeployment(ctx, l, basis.Instance); err != nil {
 		return out, err
 	}
 	if out.Jobs, err = readJobs(ctx, l, basis); err != nil {
@@ -94,19 +94,19 @@ func readForDeletion(ctx context.Context, l looker, basis *Basis,
 	if out.Leftovers, err = readLeftovers(ctx, l, basis); err != nil {
 		return out, err
 	}
-	if basis.XR != nil && isProven(basis) && len(basis.Records) > 1 { // Older backups may be deleted.
-		out.Restoring, err = restoring(ctx, l, basis.Life.Namespace, basis.Records)
+	if basis.XR != nil && isVerified(basis) && len(basis.Records) > 1 { // Older backups may be deleted.
+		out.Restoring, err = restoring(ctx, l, basis.Instance.Namespace, basis.Records)
 	}
 	return out, err
 }
 
 // readForBackup reads the objects that a backup of a running instance needs. PodFailure reports that the backup
 // volume is not provisioned in time, or else that a node does not respond.
-func readForBackup(ctx context.Context, l looker, basis *Basis, backupPVC *corev1.PersistentVolumeClaim,
+func readForBackup(ctx context.Context, l podReader, basis *Basis, backupPVC *corev1.PersistentVolumeClaim,
 	lateVolume string) (Work, error) {
 	var out Work
 	var err error
-	if out.Deployment, err = readDeployment(ctx, l, basis.Life); err != nil {
+	if out.Deployment, err = readDeployment(ctx, l, basis.Instance); err != nil {
 		return out, err
 	}
 	if out.Jobs, err = readJobs(ctx, l, basis); err != nil {
@@ -122,9 +122,9 @@ func readForBackup(ctx context.Context, l looker, basis *Basis, backupPVC *corev
 }
 
 // readDeployment reads the Deployment of the server.
-func readDeployment(ctx context.Context, r client.Reader, life v1.Instance) (*appsv1.Deployment, error) {
-	d, err := getObject(ctx, r, &appsv1.Deployment{}, life.Namespace, life.DeploymentName())
-	if d == nil || err != nil || !Owns(life, d) {
+func readDeployment(ctx context.Context, r client.Reader, instanceID v1.Instance) (*appsv1.Deployment, error) {
+	d, err := getObject(ctx, r, &appsv1.Deployment{}, instanceID.Namespace, instanceID.DeploymentName())
+	if d == nil || err != nil || !Owns(instanceID, d) {
 		return nil, err
 	}
 	return d, nil
@@ -132,9 +132,9 @@ func readDeployment(ctx context.Context, r client.Reader, life v1.Instance) (*ap
 
 // readPods reads the pods that mount a PVC of the data, and the pods of Jobs with their reports. If the node of a pod
 // that mounts the data does not respond, silentNode explains it.
-func readPods(ctx context.Context, l looker, basis *Basis, backupPVC *corev1.PersistentVolumeClaim,
+func readPods(ctx context.Context, l podReader, basis *Basis, backupPVC *corev1.PersistentVolumeClaim,
 	jobs []*Job) (pods []corev1.Pod, silentNode string, err error) {
-	home, location := basis.Life.Namespace, basis.JobLocation()
+	home, location := basis.Instance.Namespace, basis.JobLocation()
 	for _, namespace := range slices.Compact([]string{home, location.Namespace}) {
 		list := &corev1.PodList{}
 		if err := l.List(ctx, list, client.InNamespace(namespace)); err != nil {
@@ -146,7 +146,7 @@ func readPods(ctx context.Context, l looker, basis *Basis, backupPVC *corev1.Per
 			switch {
 			case n >= 0:
 				jobs[n].Pods = append(jobs[n].Pods, *p)
-			case namespace == home && mountsPVC(p, basis.Life.DataPVCName()) && isOwnPod(basis, p),
+			case namespace == home && mountsPVC(p, basis.Instance.DataPVCName()) && isOwnPod(basis, p),
 				namespace == location.Namespace && mountsPVC(p, location.Data):
 				pods = append(pods, *p)
 			}
@@ -167,8 +167,8 @@ func readPods(ctx context.Context, l looker, basis *Basis, backupPVC *corev1.Per
 // isOwnPod reports whether a pod that mounts the usual data PVC uses this instance's data. If an instance lost its
 // XR, a later instance may have a PVC with that name.
 func isOwnPod(basis *Basis, p *corev1.Pod) bool {
-	return basis.Orphan == nil || basis.OriginalPVC != nil && basis.OriginalPVC.Name == basis.Life.DataPVCName() ||
-		p.Labels[v1.LabelXR] == string(basis.Life.XR)
+	return basis.Orphan == nil || basis.OriginalPVC != nil && basis.OriginalPVC.Name == basis.Instance.DataPVCName() ||
+		p.Labels[v1.LabelXR] == string(basis.Instance.XR)
 }
 
 // mountsPVC reports whether a pod mounts a PVC, and so may write to its volume.
@@ -190,11 +190,11 @@ func restKinds() []schema.GroupVersionKind {
 // readLeftovers reads the remaining objects that were created for this instance.
 func readLeftovers(ctx context.Context, r client.Reader, basis *Basis) ([]client.Object, error) {
 	var out []client.Object
-	life, home := basis.Life, basis.Life.Namespace
+	instanceID, home := basis.Instance, basis.Instance.Namespace
 	for _, kind := range restKinds() {
 		l := &metav1.PartialObjectMetadataList{}
 		l.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-		if err := r.List(ctx, l, client.InNamespace(home), client.MatchingLabels{v1.LabelXR: string(life.XR)}); err != nil {
+		if err := r.List(ctx, l, client.InNamespace(home), client.MatchingLabels{v1.LabelXR: string(instanceID.XR)}); err != nil {
 			return nil, fmt.Errorf("cannot list the objects of the instance: %w", err)
 		}
 		for i := range l.Items {
@@ -202,13 +202,13 @@ func readLeftovers(ctx context.Context, r client.Reader, basis *Basis) ([]client
 			out = append(out, &l.Items[i])
 		}
 	}
-	configs, err := readNamed(ctx, r, life, "ConfigMap", home, life.ConfigMapName())
-	access, aerr := readNamed(ctx, r, life, "Secret", basis.JobLocation().Namespace, basis.Attempt().Access)
-	secrets, serr := readNamed(ctx, r, life, "Secret", home, life.RootSecretName(), life.ConnectionSecretName(),
-		life.PendingSecretName(), life.GeneratedSecretName(), life.TLSSecretName(), life.MetricsSecretName(),
-		life.Accesses().Restore(),
-		life.Accesses().Clone())
-	authorities, terr := readAuthorities(ctx, r, life, basis.Settings.Namespace)
+	configs, err := readNamed(ctx, r, instanceID, "ConfigMap", home, instanceID.ConfigMapName())
+	access, aerr := readNamed(ctx, r, instanceID, "Secret", basis.JobLocation().Namespace, basis.Attempt().Access)
+	secrets, serr := readNamed(ctx, r, instanceID, "Secret", home, instanceID.RootSecretName(), instanceID.ConnectionSecretName(),
+		instanceID.PendingSecretName(), instanceID.GeneratedSecretName(), instanceID.TLSSecretName(), instanceID.MetricsSecretName(),
+		instanceID.Accesses().Restore(),
+		instanceID.Accesses().Clone())
+	authorities, terr := readAuthorities(ctx, r, instanceID, basis.Settings.Namespace)
 	return slices.Concat(out, configs, access, secrets, authorities), errors.Join(err, aerr, serr, terr)
 }
 
@@ -217,12 +217,12 @@ func readCloneAccess(ctx context.Context, r client.Reader, s *Subject) (client.O
 	if !HasCloneAccount(s.XR) {
 		return nil, nil //nolint:nilnil // No online backup is in progress.
 	}
-	secret, err := getObject(ctx, r, metadataOf(corev1.SchemeGroupVersion.WithKind("Secret")), s.Life.Namespace,
-		s.Life.Accesses().Clone())
+	secret, err := getObject(ctx, r, metadataOf(corev1.SchemeGroupVersion.WithKind("Secret")), s.Instance.Namespace,
+		s.Instance.Accesses().Clone())
 	switch {
 	case kerrors.IsForbidden(err): // Without this permission, the controller cannot have created the Secret.
 		return nil, nil //nolint:nilnil // There is no Secret.
-	case err != nil || secret == nil || !Owns(s.Life, secret):
+	case err != nil || secret == nil || !Owns(s.Instance, secret):
 		return nil, err
 	}
 	return secret, nil
@@ -230,19 +230,19 @@ func readCloneAccess(ctx context.Context, r client.Reader, s *Subject) (client.O
 
 // readAuthorities reads the server's certificate authorities in the controller's own namespace: the current one, the
 // next one, and the ones from an issuer.
-func readAuthorities(ctx context.Context, r client.Reader, life v1.Instance,
+func readAuthorities(ctx context.Context, r client.Reader, instanceID v1.Instance,
 	namespace string) ([]client.Object, error) {
 	if namespace == "" {
 		return nil, nil
 	}
-	return readNamed(ctx, r, life, "Secret", namespace, life.AuthorityName(1), life.AuthorityName(2), life.IssuerCAName(1),
-		life.IssuerCAName(2))
+	return readNamed(ctx, r, instanceID, "Secret", namespace, instanceID.AuthorityName(1), instanceID.AuthorityName(2),
+		instanceID.IssuerCAName(1), instanceID.IssuerCAName(2))
 }
 
 // readNamed reads objects by name, because listing them would require the permission to read all of them. If the
 // namespace has not opted in, or is being deleted, the garbage collector deletes the objects together with the XR
 // that owns them.
-func readNamed(ctx context.Context, r client.Reader, life v1.Instance, kind, namespace string,
+func readNamed(ctx context.Context, r client.Reader, instanceID v1.Instance, kind, namespace string,
 	names ...string) ([]client.Object, error) {
 	var out []client.Object
 	for _, name := range names {
@@ -253,7 +253,7 @@ func readNamed(ctx context.Context, r client.Reader, life v1.Instance, kind, nam
 		if err != nil {
 			return nil, err
 		}
-		if o != nil && Owns(life, o) {
+		if o != nil && Owns(instanceID, o) {
 			out = append(out, o)
 		}
 	}

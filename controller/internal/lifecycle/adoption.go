@@ -21,13 +21,13 @@ import (
 func isUndecided(s *instance.State) bool {
 	return !s.XR.Status.Started && s.XR.Status.Restore == nil && s.BackupPV == nil &&
 		(s.Missing() != nil || slices.ContainsFunc(s.Records, func(r v1.BackupRecord) bool { return s.Foreign(&r) }) ||
-			foreignNote(s))
+			foreignEntry(s))
 }
 
-// foreignNote reports whether the catalog on a volume contains a backup from a previous namespace. The BackupRecord
+// foreignEntry reports whether the catalog on a volume contains a backup from a previous namespace. The BackupRecord
 // of such a backup may not exist yet.
-func foreignNote(s *instance.State) bool {
-	return slices.ContainsFunc(s.Notes, func(n instance.Note) bool {
+func foreignEntry(s *instance.State) bool {
+	return slices.ContainsFunc(s.Entries, func(n instance.Entry) bool {
 		return !n.Forgotten && n.Spec.Instance.NamespaceUID != s.NamespaceUID()
 	})
 }
@@ -61,7 +61,7 @@ func decideAdoption(s *instance.State) (step steps.Step, open bool) {
 	}
 	return steps.Step{Action: steps.AdoptBackupPV,
 		Message: fmt.Sprintf("Volume %q with the backups of a previous namespace %q now belongs to this namespace", v.Name,
-			s.Life.Namespace)}, true
+			s.Instance.Namespace)}, true
 }
 
 // hasBackups reports whether the current backup PVC or volume belongs to another instance or contains backups.
@@ -70,9 +70,9 @@ func hasBackups(s *instance.State) bool {
 	switch {
 	case c == nil && s.BackupPV == nil:
 		return false
-	case c != nil && c.Labels[v1.LabelInstance] != s.Life.Key():
+	case c != nil && c.Labels[v1.LabelInstance] != s.Instance.Key():
 		return true
-	case s.BackupPV != nil && instance.HasNotes(s.BackupPV): // The BackupRecords may be deleted.
+	case s.BackupPV != nil && instance.HasEntries(s.BackupPV): // The BackupRecords may be deleted.
 		return true
 	}
 	return slices.ContainsFunc(s.Records, func(r v1.BackupRecord) bool { return s.Here(&r) })
@@ -109,7 +109,7 @@ func releaseBackupPV(s *instance.State, _ steps.Step) []change.Change {
 		}))
 	}
 	return append(out, change.PatchObject(s.BackupPV, func(v *corev1.PersistentVolume) {
-		if v.Name == s.Life.BackupPVName(s.NamespaceUID()) {
+		if v.Name == s.Instance.BackupPVName(s.NamespaceUID()) {
 			addOwnerXR(v, s.Identity().XR)
 		}
 		controllerutil.RemoveFinalizer(v, v1.Finalizer)
@@ -131,7 +131,7 @@ func setAsideMessage(v *corev1.PersistentVolume, reason string) string {
 func adoptBackupPV(s *instance.State, _ steps.Step) []change.Change {
 	return []change.Change{change.PatchObject(s.EarlierBackupPV, func(v *corev1.PersistentVolume) {
 		before := append(instance.EarlierNamespaces(v), string(instance.NamespaceOf(v)))
-		v.Spec.ClaimRef = steps.ReservedFor(s.Life.Namespace, s.Life.BackupPVCName())
+		v.Spec.ClaimRef = steps.ReservedFor(s.Instance.Namespace, s.Instance.BackupPVCName())
 		steps.SetLabelsAndAnnotations(v, nil, map[string]string{
 			v1.AnnotationEarlierNamespaces: strings.Join(before, ","),
 			v1.AnnotationNamespaceUID:      string(s.NamespaceUID()),

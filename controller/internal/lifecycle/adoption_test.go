@@ -54,13 +54,13 @@ func (b rebirth) objects() []client.Object {
 	xr.SetName("db-x")
 	xr.SetUID(xrUID)
 	xr.SetLabels(map[string]string{"crossplane.io/claim-namespace": home, "crossplane.io/claim-name": "db"})
-	s.DataPVC.Labels, s.DataPV.Annotations = s.Life.Labels(), nil
+	s.DataPVC.Labels, s.DataPV.Annotations = s.Instance.Labels(), nil
 	if b.onNode {
 		s.DataPV.Spec.HostPath = &corev1.HostPathVolumeSource{Path: "/x/y"}
 		s.DataPV.Spec.NodeAffinity = onNodeAffinity()
 	}
 	old := &s.Records[0]
-	old.Labels, old.CreationTimestamp = map[string]string{v1.LabelInstance: s.Life.Key()}, metav1.NewTime(
+	old.Labels, old.CreationTimestamp = map[string]string{v1.LabelInstance: s.Instance.Key()}, metav1.NewTime(
 		now.Add(-time.Hour))
 	old.Spec.Instance.Kind, old.Spec.Instance.Namespace, old.Spec.Instance.Name = "MySQL", home, "db"
 	out := append(make([]client.Object, 0, 11), claim, xr, s.Namespace, s.DataPVC, s.DataPV, old,
@@ -69,12 +69,12 @@ func (b rebirth) objects() []client.Object {
 		return out
 	}
 	empty := leftBehind(b.inTheWay, "ns")
-	empty.Spec.ClaimRef = steps.ReservedFor(home, s.Life.BackupPVCName())
+	empty.Spec.ClaimRef = steps.ReservedFor(home, s.Instance.BackupPVCName())
 	empty.Annotations[v1.AnnotationReclaimPolicy] = string(corev1.PersistentVolumeReclaimDelete)
 	place := running().BackupPVC
 	place.Spec.VolumeName, place.Annotations = b.inTheWay, map[string]string{v1.AnnotationRetainedPV: b.inTheWay}
 	job := &instance.Job{Job: &batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: s.Life.Jobs().Restore(), Labels: s.Life.Labels()}}}
+		ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: s.Instance.Jobs().Restore(), Labels: s.Instance.Labels()}}}
 	failedAt(0, "")(job)
 	return append(out, empty, place, job.Job)
 }
@@ -82,10 +82,10 @@ func (b rebirth) objects() []client.Object {
 // leftBehind returns a backup volume of a previous namespace. It was last bound to a PVC in the recovery namespace.
 func leftBehind(name, namespace string) *corev1.PersistentVolume {
 	v := backupsOn(name, namespace)
-	v.Labels = steps.BackupLabels(running().Life)
-	maps.Copy(v.Annotations, agent.Annotations(running().Life))
+	v.Labels = steps.BackupLabels(running().Instance)
+	maps.Copy(v.Annotations, agent.Annotations(running().Instance))
 	v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
-	v.Spec.ClaimRef = steps.ReservedFor(v1.RescueNamespace, "backups-"+name)
+	v.Spec.ClaimRef = steps.ReservedFor(v1.RecoveryNamespace, "backups-"+name)
 	v.Spec.ClaimRef.UID = "gone"
 	return v
 }
@@ -96,11 +96,11 @@ func (w *world) live(ctx context.Context, t *testing.T) error {
 	g := gathererFrom(w)
 	for range 40 {
 		w.bind(ctx, t)
-		lives, err := g.Gather(ctx, instance.Key{Kind: "MySQL", Namespace: home, Name: "db"})
+		instances, err := g.Gather(ctx, instance.Key{Kind: "MySQL", Namespace: home, Name: "db"})
 		if err != nil {
 			return err
 		}
-		step := Next(lives[0])
+		step := Next(instances[0])
 		if step.Action == steps.NoOp || step.Action == steps.Wait {
 			return nil
 		}
@@ -120,7 +120,7 @@ func (w *world) live(ctx context.Context, t *testing.T) error {
 func (w *world) bind(ctx context.Context, t *testing.T) {
 	t.Helper()
 	c := &corev1.PersistentVolumeClaim{}
-	if err := w.Get(ctx, client.ObjectKey{Namespace: home, Name: running().Life.BackupPVCName()}, c); err != nil ||
+	if err := w.Get(ctx, client.ObjectKey{Namespace: home, Name: running().Instance.BackupPVCName()}, c); err != nil ||
 		c.Status.Phase == corev1.ClaimBound {
 		return
 	}
@@ -134,12 +134,12 @@ func (w *world) bind(ctx context.Context, t *testing.T) {
 // function chose the backup of the previous namespace, the instance adopts its volume, and the empty volume is
 // released. Otherwise no object of the previous namespace is changed.
 func TestCrashReborn(t *testing.T) {
-	folder := running().Life.BackupPVName("ns")
+	dir := running().Instance.BackupPVName("ns")
 	for name, b := range map[string]rebirth{
 		"Chosen":         {chosen: true},
 		"ChosenOnNode":   {chosen: true, onNode: true},
 		"InTheWay":       {chosen: true, inTheWay: "pvc-2"},
-		"InTheWayOnNode": {chosen: true, inTheWay: folder, onNode: true},
+		"InTheWayOnNode": {chosen: true, inTheWay: dir, onNode: true},
 		"Refused":        {},
 		"RefusedOnNode":  {onNode: true},
 		"RefusedBefore":  {inTheWay: "pvc-2"},
@@ -189,7 +189,7 @@ func (b rebirth) settled(ctx context.Context, t *testing.T, w *world) {
 		}
 	}
 	c, v, e := &corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &corev1.PersistentVolume{}
-	made := get(c, home, running().Life.BackupPVCName())
+	made := get(c, home, running().Instance.BackupPVCName())
 	if !b.chosen {
 		if made != (b.inTheWay != "") || c.Spec.VolumeName != b.inTheWay {
 			t.Errorf("the backup PVC is on volume %q", c.Spec.VolumeName)
@@ -202,7 +202,7 @@ func (b rebirth) settled(ctx context.Context, t *testing.T, w *world) {
 	if diff := cmp.Diff([]any{"pvc-0", "pvc-0", home, c.Name, "ns", earlierUID}, got); diff != "" {
 		t.Errorf("the volume of the backup is not this namespace's: -want, +got:\n%s", diff)
 	}
-	if get(&batchv1.Job{}, home, running().Life.Jobs().Restore()) {
+	if get(&batchv1.Job{}, home, running().Instance.Jobs().Restore()) {
 		t.Error("the restore that found nothing is not tried again")
 	}
 	switch exists := b.inTheWay != "" && get(e, "", b.inTheWay); {

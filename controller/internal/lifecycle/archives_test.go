@@ -28,11 +28,11 @@ import (
 // A keepsake contains what remains of a deleted instance: a BackupRecord, the volume with its archive, and the PVC of
 // that volume.
 type keepsake struct {
-	record *v1.BackupRecord
-	volume *corev1.PersistentVolume
-	claim  *corev1.PersistentVolumeClaim
-	lives  []*instance.State
-	job    *batchv1.Job
+	record    *v1.BackupRecord
+	volume    *corev1.PersistentVolume
+	claim     *corev1.PersistentVolumeClaim
+	instances []*instance.State
+	job       *batchv1.Job
 	// unasked is true if the store did not report whether the backup of the BackupRecord is verified.
 	unasked bool
 	// restoring is the name of an instance that is about to be restored from the backup.
@@ -44,11 +44,11 @@ func leaves(t *testing.T, changes ...func(*keepsake)) *keepsake {
 	s := running(dead)
 	k := &keepsake{record: backup.NewRecord(s), claim: s.BackupPVC}
 	k.record.UID, k.record.CreationTimestamp = "record", metav1.NewTime(now.Add(-time.Hour))
-	k.record.Status.Phase = v1.BackupProven
-	k.record.Spec.Archive = &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: k.record.Name + "/" + catalog.ArchiveName}
+	k.record.Status.Phase = v1.BackupVerified
+	k.record.Spec.Archive = &v1.Archive{PVCName: s.Instance.BackupPVCName(), Path: k.record.Name + "/" + catalog.ArchiveName}
 	k.claim.UID = backupsUID
 	k.volume = &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: "pvc-2", Labels: steps.BackupLabels(s.Life), Annotations: backup.PVAnnotations(s),
+		ObjectMeta: metav1.ObjectMeta{Name: "pvc-2", Labels: steps.BackupLabels(s.Instance), Annotations: backup.PVAnnotations(s),
 			Finalizers: []string{v1.Finalizer}}}
 	k.volume.Spec.ClaimRef = steps.ReservedFor(home, k.claim.Name)
 	k.volume.Spec.ClaimRef.UID = k.claim.UID
@@ -61,7 +61,7 @@ func leaves(t *testing.T, changes ...func(*keepsake)) *keepsake {
 
 // noted stores the metadata of the BackupRecord on the volume.
 func noted(k *keepsake) {
-	steps.SetAnnotation(k.volume, v1.AnnotationBackupPrefix+k.record.Name, catalog.NoteText(k.record))
+	steps.SetAnnotation(k.volume, v1.AnnotationBackupPrefix+k.record.Name, catalog.EntryText(k.record))
 }
 
 func unnoted(k *keepsake) { delete(k.volume.Annotations, v1.AnnotationBackupPrefix+k.record.Name) }
@@ -87,7 +87,7 @@ func wants(word string) func(*keepsake) {
 
 func forgotten(uid string) func(*keepsake) {
 	return func(k *keepsake) {
-		steps.SetAnnotation(k.volume, v1.AnnotationForgetPrefix+running().Life.RecordName(), uid)
+		steps.SetAnnotation(k.volume, v1.AnnotationForgetPrefix+running().Instance.RecordName(), uid)
 	}
 }
 
@@ -95,11 +95,11 @@ func recordPhase(p v1.BackupPhase) func(*keepsake) {
 	return func(k *keepsake) { k.record.Status.Phase = p }
 }
 
-func neverProven(k *keepsake) { k.record.Spec.Archive = nil }
+func neverVerified(k *keepsake) { k.record.Spec.Archive = nil }
 
-// lives adds an existing instance with the name of the deleted one.
-func lives(changes ...variation) func(*keepsake) {
-	return func(k *keepsake) { k.lives = append(k.lives, running(changes...)) }
+// instances adds an existing instance with the name of the deleted one.
+func instances(changes ...variation) func(*keepsake) {
+	return func(k *keepsake) { k.instances = append(k.instances, running(changes...)) }
 }
 
 func erasing(changes ...func(*instance.Job)) func(*keepsake) {
@@ -117,7 +117,7 @@ func (k *keepsake) archives() *instance.Archives {
 		records = append(records, *k.record)
 	}
 	a := instance.ArchivesOf(key(), records, []metav1.PartialObjectMetadata{{ObjectMeta: k.volume.ObjectMeta}})
-	a.Volumes[0].Spec, a.Now, a.Lives, a.PVC, a.Erasing = k.volume.Spec, now, k.lives, k.claim, map[string]*instance.Job{}
+	a.Volumes[0].Spec, a.Now, a.Instances, a.PVC, a.Erasing = k.volume.Spec, now, k.instances, k.claim, map[string]*instance.Job{}
 	if k.restoring != "" {
 		a.Restoring = map[string]string{k.record.Name: k.restoring}
 	}
@@ -131,7 +131,7 @@ func (k *keepsake) archives() *instance.Archives {
 // BackupRecord allows it.
 func TestNextOfArchives(t *testing.T) {
 	other := func(uid types.UID, changes ...variation) func(*keepsake) {
-		return lives(append(changes, func(s *instance.State) { s.XR.SetUID(uid); s.Life.XR = uid })...)
+		return instances(append(changes, func(s *instance.State) { s.XR.SetUID(uid); s.Instance.XR = uid })...)
 	}
 	restoring := func(k *keepsake) { k.restoring = "XMySQL later" }
 	cases := map[string]struct {
@@ -144,7 +144,7 @@ func TestNextOfArchives(t *testing.T) {
 		"Deleted": {reason: "The record goes, and the archive stays.", given: []func(*keepsake){recordDeleted},
 			want: []steps.Action{catalog.LetRecordGo}, says: "so its archive is kept"},
 		"DeletedUnnoted": {reason: "Not before its volume knows of it.", given: []func(*keepsake){unnoted, recordDeleted},
-			want: []steps.Action{catalog.NoteRecord}},
+			want: []steps.Action{catalog.StoreEntryOfRecord}},
 		"DeletedUnproven": {reason: "What is not proven needs no note.",
 			given: []func(*keepsake){unnoted, recordPhase(v1.BackupFailed), recordDeleted},
 			want:  []steps.Action{catalog.LetRecordGo}},
@@ -155,25 +155,25 @@ func TestNextOfArchives(t *testing.T) {
 		"OtherUID": {reason: "A word about another record is none about this.",
 			given: []func(*keepsake){mayRemove("another")}, want: []steps.Action{catalog.LetRecordGo}},
 		"Unheld": {reason: "A deletion must be seen.",
-			given: []func(*keepsake){func(k *keepsake) { k.record.Finalizers = nil }}, want: []steps.Action{catalog.HoldRecord}},
+			given: []func(*keepsake){func(k *keepsake) { k.record.Finalizers = nil }}, want: []steps.Action{catalog.ProtectRecord}},
 		"Earlier release": {reason: "Its volume gets the note.", given: []func(*keepsake){unnoted},
-			want: []steps.Action{catalog.NoteRecord}},
+			want: []steps.Action{catalog.StoreEntryOfRecord}},
 		"Again": {reason: "The note names the record that there is.",
-			given: []func(*keepsake){func(k *keepsake) { k.record.UID = "again" }}, want: []steps.Action{catalog.NoteRecord}},
+			given: []func(*keepsake){func(k *keepsake) { k.record.UID = "again" }}, want: []steps.Action{catalog.StoreEntryOfRecord}},
 		"Unlabelled": {reason: "Without its volume nothing can be noted.",
 			given: []func(*keepsake){unnoted, func(k *keepsake) { k.volume.Annotations = map[string]string{} }}},
 
 		"Lost": {reason: "Nobody finishes it, and it holds the name.",
-			given: []func(*keepsake){unnoted, recordPhase(v1.BackupRunning), neverProven},
-			want:  []steps.Action{catalog.TellLost}, says: "If its data is lost: kubectl delete backuprecord"},
+			given: []func(*keepsake){unnoted, recordPhase(v1.BackupRunning), neverVerified},
+			want:  []steps.Action{catalog.ReportLost}, says: "If its data is lost: kubectl delete backuprecord"},
 		"LostNote": {reason: "It was restored without its status and without its volume: what it says of its archive was " +
-			"proven once.", given: []func(*keepsake){unnoted, recordPhase("")}, want: []steps.Action{catalog.TellLost},
+			"proven once.", given: []func(*keepsake){unnoted, recordPhase("")}, want: []steps.Action{catalog.ReportLost},
 			says: "import its backups (kubectl mysql adopt)"},
 		"LostTold": {reason: "Once.", given: []func(*keepsake){unnoted, recordPhase(v1.BackupRunning),
 			func(k *keepsake) { k.record.Status.Message = catalog.WhyLost(k.record) }}},
 
-		"ItsLife": {reason: "Its own life deals with it.", given: []func(*keepsake){unnoted, lives(dead)}},
-		"ItsLifeWaits": {reason: "Also with its deletion.", given: []func(*keepsake){recordDeleted, lives(dead)},
+		"ItsLife": {reason: "Its own life deals with it.", given: []func(*keepsake){unnoted, instances(dead)}},
+		"ItsLifeWaits": {reason: "Also with its deletion.", given: []func(*keepsake){recordDeleted, instances(dead)},
 			want: []steps.Action{steps.Wait}},
 		"OtherLife": {reason: "Another life has nothing to do with it.",
 			given: []func(*keepsake){recordDeleted, other("later")}, want: []steps.Action{catalog.LetRecordGo}},
@@ -185,7 +185,7 @@ func TestNextOfArchives(t *testing.T) {
 		"EraseDone": {reason: "What was kept for it goes then.",
 			given: []func(*keepsake){mayRemove("record"), erasing(complete)}, want: []steps.Action{catalog.ArchiveRemoved}},
 		"EraseFailed": {reason: "It says why.", given: []func(*keepsake){mayRemove("record"), erasing(failedAt(0, ""))},
-			want: []steps.Action{catalog.TellRecord}, says: "could not be deleted"},
+			want: []steps.Action{catalog.ReportDelay}, says: "could not be deleted"},
 		"EraseAgain": {reason: "And tries again.",
 			given: []func(*keepsake){mayRemove("record"), erasing(failedAt(-time.Minute, ""))},
 			want:  []steps.Action{catalog.RetryRemoval}},
@@ -195,20 +195,20 @@ func TestNextOfArchives(t *testing.T) {
 				catalog.RetryRemoval}},
 		"EraseNoClaim": {reason: "No Job can get there.",
 			given: []func(*keepsake){mayRemove("record"), func(k *keepsake) { k.claim = nil }},
-			want:  []steps.Action{catalog.TellRecord}, says: "does not exist. The controller creates it"},
+			want:  []steps.Action{catalog.ReportDelay}, says: "does not exist. The controller creates it"},
 		"EraseUnbound": {reason: "Nor there.",
 			given: []func(*keepsake){mayRemove("record"), func(k *keepsake) { k.claim.UID = "new" }},
-			want:  []steps.Action{catalog.TellRecord}, says: "is not bound to volume"},
+			want:  []steps.Action{catalog.ReportDelay}, says: "is not bound to volume"},
 		"EraseLost": {reason: "Doubt is not absence.",
 			given: []func(*keepsake){mayRemove("record"), func(k *keepsake) { k.volume.Annotations = map[string]string{} }},
-			want:  []steps.Action{catalog.TellRecord}, says: "Restore the volume"},
+			want:  []steps.Action{catalog.ReportDelay}, says: "Restore the volume"},
 		"EraseOdd": {reason: "Nothing is removed but a folder of ours.",
 			given: []func(*keepsake){mayRemove("record"), func(k *keepsake) {
 				k.record.Spec.Archive.Path = "x/" + catalog.ArchiveName
 				noted(k)
-			}}, want: []steps.Action{catalog.TellRecord}, says: "manually"},
+			}}, want: []steps.Action{catalog.ReportDelay}, says: "manually"},
 		"EraseInUse": {reason: "What is being restored stays.", given: []func(*keepsake){mayRemove("record"), restoring},
-			want: []steps.Action{catalog.TellRecord}, says: "is being restored from it"},
+			want: []steps.Action{catalog.ReportDelay}, says: "is being restored from it"},
 		"EraseBeside": {reason: "An instance that runs does not need it.",
 			given: []func(*keepsake){mayRemove("record"), other("later")}, want: []steps.Action{catalog.StartRemoval}},
 		"EraseEmpty": {reason: "What was never proven has no archive.",
@@ -216,24 +216,24 @@ func TestNextOfArchives(t *testing.T) {
 			want:  []steps.Action{catalog.LetRecordGo}},
 
 		"Gone": {reason: "Nobody asks.", given: []func(*keepsake){recordGone}},
-		"Asked": {reason: "By its name.", given: []func(*keepsake){wants(running().Life.RecordName()), recordGone},
+		"Asked": {reason: "By its name.", given: []func(*keepsake){wants(running().Instance.RecordName()), recordGone},
 			want: []steps.Action{catalog.RemakeRecord}},
 		"AskedForAll": {reason: "Or with all.", given: []func(*keepsake){wants(v1.MakeAllRecords), recordGone},
 			want: []steps.Action{catalog.RemakeRecord}},
 		"AskedOther": {reason: "There is no such backup.", given: []func(*keepsake){wants("other"), recordGone},
-			want: []steps.Action{catalog.AnswerAsked}},
+			want: []steps.Action{catalog.RemoveRequest}},
 		"AskedMade": {reason: "It is proven next.", given: []func(*keepsake){wants(v1.MakeAllRecords), recordPhase("")},
-			want: []steps.Action{catalog.ProveRecord}},
+			want: []steps.Action{catalog.VerifyRecord}},
 		"AskedDone": {reason: "Then nobody asks any more.", given: []func(*keepsake){wants(v1.MakeAllRecords)},
-			want: []steps.Action{catalog.AnswerAsked}},
+			want: []steps.Action{catalog.RemoveRequest}},
 		"AskedForgot": {reason: "What was forgotten can be remembered.",
 			given: []func(*keepsake){wants(v1.MakeAllRecords), forgotten("record"), recordGone},
 			want:  []steps.Action{catalog.RemakeRecord}},
 		"WithoutState": {reason: "A record that was brought back without its status is what the note says.",
-			given: []func(*keepsake){recordPhase("")}, want: []steps.Action{catalog.ProveRecord}},
-		"Unreadable": {reason: "Nobody can say what it was.", want: []steps.Action{catalog.AnswerAsked},
+			given: []func(*keepsake){recordPhase("")}, want: []steps.Action{catalog.VerifyRecord}},
+		"Unreadable": {reason: "Nobody can say what it was.", want: []steps.Action{catalog.RemoveRequest},
 			given: []func(*keepsake){wants(v1.MakeAllRecords), recordGone, func(k *keepsake) {
-				steps.SetAnnotation(k.volume, v1.AnnotationBackupPrefix+running().Life.RecordName(), "{")
+				steps.SetAnnotation(k.volume, v1.AnnotationBackupPrefix+running().Instance.RecordName(), "{")
 			}}},
 	}
 	for name, tc := range cases {
@@ -280,17 +280,17 @@ func (w *world) runOnArchives(ctx context.Context, t *testing.T) error {
 // BackupRecord, the archive, its metadata and the BackupRecord are deleted. Otherwise only the BackupRecord is
 // deleted, and it can be created again.
 func TestRecordDeleted(t *testing.T) {
-	type left struct{ Record, Note, Jobs, Asked bool }
+	type left struct{ Record, Entry, Jobs, Asked bool }
 	cases := map[string]struct {
 		given []func(*keepsake)
 		want  left
 	}{
 		"with the archive":    {given: []func(*keepsake){mayRemove("record")}},
-		"without it":          {given: []func(*keepsake){recordDeleted}, want: left{Note: true}},
-		"of another":          {given: []func(*keepsake){mayRemove("another")}, want: left{Note: true}},
-		"of an older release": {given: []func(*keepsake){unnoted, recordDeleted}, want: left{Note: true}},
+		"without it":          {given: []func(*keepsake){recordDeleted}, want: left{Entry: true}},
+		"of another":          {given: []func(*keepsake){mayRemove("another")}, want: left{Entry: true}},
+		"of an older release": {given: []func(*keepsake){unnoted, recordDeleted}, want: left{Entry: true}},
 		"and asked for": {given: []func(*keepsake){wants(v1.MakeAllRecords), recordGone},
-			want: left{Record: true, Note: true}},
+			want: left{Record: true, Entry: true}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -313,11 +313,11 @@ func TestRecordDeleted(t *testing.T) {
 					if err := errors.Join(w.Get(ctx, client.ObjectKey{Name: k.volume.Name}, v), w.List(ctx, jobs)); err != nil {
 						t.Fatal(err)
 					}
-					name, r := running().Life.RecordName(), &v1.BackupRecord{}
+					name, r := running().Instance.RecordName(), &v1.BackupRecord{}
 					rerr := w.Get(ctx, client.ObjectKey{Name: name}, r)
 					got := left{
-						Record: rerr == nil && r.IsProven() && instance.HasFinalizer(r),
-						Note:   v.Annotations[v1.AnnotationBackupPrefix+name] != "",
+						Record: rerr == nil && r.IsVerified() && instance.HasFinalizer(r),
+						Entry:  v.Annotations[v1.AnnotationBackupPrefix+name] != "",
 						Jobs:   len(jobs.Items) > 0, Asked: v.Annotations[v1.AnnotationMakeRecord] != "",
 					}
 					if diff := cmp.Diff(tc.want, got); diff != "" || !got.Record && !kerrors.IsNotFound(rerr) {
@@ -334,7 +334,7 @@ func TestRemovalJob(t *testing.T) {
 	k := leaves(t, mayRemove("record"))
 	j := catalog.RemovalJob(k.archives(), k.record, k.volume)
 	pod := j.Spec.Template.Spec
-	if diff := cmp.Diff([]string{agent.Program, "prune", "--volume=/backup", "--folder=" + k.record.Name},
+	if diff := cmp.Diff([]string{agent.Program, "prune", "--volume=/backup", "--dir=" + k.record.Name},
 		pod.Containers[0].Command); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}

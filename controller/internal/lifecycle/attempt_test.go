@@ -56,9 +56,9 @@ func failing(s *instance.State) { s.XR.Status.RequestedBackup.Phase = v1.LastBac
 // at most one attempt.
 func TestRequested(t *testing.T) {
 	own := map[string]string{v1.LabelXR: xrUID}
-	proven := func(s *instance.State) {
-		begun(v1.BackupProven, time.Minute)(s)
-		s.Records[0].Spec.Request, s.Records[0].Spec.Archive = modelRequest, &v1.Archive{PVCName: s.Life.BackupPVCName(),
+	verified := func(s *instance.State) {
+		begun(v1.BackupVerified, time.Minute)(s)
+		s.Records[0].Spec.Request, s.Records[0].Spec.Archive = modelRequest, &v1.Archive{PVCName: s.Instance.BackupPVCName(),
 			Path: s.Records[0].Name + "/" + catalog.ArchiveName}
 	}
 	late := backup.Patience + time.Second
@@ -81,14 +81,14 @@ func TestRequested(t *testing.T) {
 			want: steps.NoOp},
 		"OffSoon": {reason: "The server would have to stay.",
 			state: running(asks(modelRequest), func(s *instance.State) { s.XR.Spec.Suspend = true }), want: steps.NoOp},
-		"Again":  {reason: "Once.", state: running(answered(v1.LastBackupProven)), want: steps.NoOp},
+		"Again":  {reason: "Once.", state: running(answered(v1.LastBackupVerified)), want: steps.NoOp},
 		"Failed": {reason: "Also where it failed.", state: running(answered(v1.LastBackupFailed)), want: steps.NoOp},
-		"Another": {reason: "That is another one.", state: running(answered(v1.LastBackupProven), asks("two")),
+		"Another": {reason: "That is another one.", state: running(answered(v1.LastBackupVerified), asks("two")),
 			want: steps.BeginBackup, says: `"two"`},
 		"AfterFail": {reason: "That, too.", state: running(answered(v1.LastBackupFailed), asks("two")),
 			want: steps.BeginBackup},
 		"Lost": {reason: "The status was lost, and the record knows.",
-			state: running(proven, func(s *instance.State) { s.XR.Status.RequestedBackup = nil }), want: steps.NoOp},
+			state: running(verified, func(s *instance.State) { s.XR.Status.RequestedBackup = nil }), want: steps.NoOp},
 		"Image": {reason: "Another image comes first.", state: running(asks(modelRequest), newImage),
 			want: steps.BeginImageChange},
 		"ImageAfter": {
@@ -126,7 +126,7 @@ func TestRequested(t *testing.T) {
 			}), want: steps.GiveUpBackup, says: "Backing up the data: exceeded quota",
 		},
 		"DoneLate": {reason: "It has come to its end.", state: running(begun(v1.BackupRunning, late), withJob(complete)),
-			want: steps.NoteBackup},
+			want: steps.RecordBackup},
 		"JobFails": {reason: "It is not tried again.",
 			state: running(begun(v1.BackupRunning, time.Minute), withJob(failedAt(0, "disk broken")), broken),
 			want:  steps.GiveUpBackup, says: "disk broken"},
@@ -135,25 +135,25 @@ func TestRequested(t *testing.T) {
 				s.DataPVC.Status.Phase = corev1.ClaimLost
 			}), want: steps.GiveUpBackup, says: "has lost its volume"},
 		"Note": {reason: "The volume knows it first.",
-			state: running(begun(v1.BackupRunning, time.Minute), withJob(complete)), want: steps.NoteBackup},
-		"Proven": {reason: "Then the record does.",
-			state: running(begun(v1.BackupRunning, time.Minute), ownNote, withJob(complete)), want: steps.MarkProven},
-		"JobGoes": {reason: "Its pod holds the volumes.", state: running(proven, withJob(complete)),
+			state: running(begun(v1.BackupRunning, time.Minute), withJob(complete)), want: steps.RecordBackup},
+		"Verified": {reason: "Then the record does.",
+			state: running(begun(v1.BackupRunning, time.Minute), ownEntry, withJob(complete)), want: steps.MarkVerified},
+		"JobGoes": {reason: "Its pod holds the volumes.", state: running(verified, withJob(complete)),
 			want: steps.DeleteObjects},
-		"End": {reason: "The server starts.", state: running(proven), want: steps.EndBackup, says: "Verified backup"},
+		"End": {reason: "The server starts.", state: running(verified), want: steps.EndBackup, says: "Verified backup"},
 		"FailJob": {reason: "What is left goes first.",
 			state: running(begun(v1.BackupRunning, time.Minute), failing, withJob()), want: steps.DeleteObjects},
 		"FailRecord": {reason: "It would keep the next instance from starting.",
 			state: running(begun(v1.BackupRunning, time.Minute), failing), want: steps.DeleteUnprovenBackup},
 		"FailEnd": {reason: "The server starts.", state: running(answered(v1.LastBackupFailing)), want: steps.EndBackup},
 		"FailNoted": {reason: "What is proven is kept, whatever was said before.",
-			state: running(begun(v1.BackupRunning, time.Minute), failing, ownNote), want: steps.MarkProven},
+			state: running(begun(v1.BackupRunning, time.Minute), failing, ownEntry), want: steps.MarkVerified},
 		"Withdrawn": {reason: "What has begun comes to its end.",
 			state: running(begun(v1.BackupPending, time.Minute), asks("")), want: steps.CreateBackupJob},
 		"Deleted": {reason: "A deletion has its own.", state: running(begun(v1.BackupRunning, time.Minute), dead),
 			want: steps.CreateBackup},
 		"DeletedMid": {reason: "What was begun goes.",
-			state: fenced(inLife(v1.BackupRunning), answered(v1.LastBackupRunning)), want: steps.DeleteUnprovenBackup},
+			state: fenced(inInstance(v1.BackupRunning), answered(v1.LastBackupRunning)), want: steps.DeleteUnprovenBackup},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -162,7 +162,7 @@ func TestRequested(t *testing.T) {
 				t.Errorf("%s want %s, got %s: %q", tc.reason, tc.want, got.Action, got.Text())
 			}
 			if !tc.state.XR.IsDeleting() &&
-				(got.Hint != "" || slices.Contains([]v1.DeletionPhase{v1.DeletionHeld, v1.DeletionReleasing}, got.Phase)) {
+				(got.Hint != "" || slices.Contains([]v1.DeletionPhase{v1.DeletionBlocked, v1.DeletionReleasing}, got.Phase)) {
 				t.Errorf("nothing is given up of what lives, but its phase is %q, and %q", got.Phase, got.Hint)
 			}
 		})
@@ -175,12 +175,12 @@ func resumed(s *instance.State) { s.XR.Status.RequestedBackup.Fence = false }
 // TestColdBackupLetsServerGo checks that the server is stopped only while its data is copied. If the backup cannot be
 // recorded or its objects cannot be deleted, the controller waits while the server runs, and only for a limited time.
 func TestColdBackupLetsServerGo(t *testing.T) {
-	refused := refusedAs(steps.NoteBackup, instance.Refusal{Message: "the store refuses the note", Passing: true})
+	refused := refusedAs(steps.RecordBackup, instance.Refusal{Message: "the store refuses the note", Passing: true})
 	going := func(j *instance.Job) { j.DeletionTimestamp = &metav1.Time{Time: now} }
 	copied := func(extra ...variation) *instance.State {
 		return running(append([]variation{begun(v1.BackupRunning, 240*time.Hour), toStore, sentAt(time.Minute)}, extra...)...)
 	}
-	provenInStore := func(s *instance.State) { noteInStore(s); s.Records[0].Status.Phase = v1.BackupProven }
+	verifiedInStore := func(s *instance.State) { entryInStore(s); s.Records[0].Status.Phase = v1.BackupVerified }
 	cases := map[string]struct {
 		reason string
 		state  *instance.State
@@ -191,12 +191,12 @@ func TestColdBackupLetsServerGo(t *testing.T) {
 			says: "copied and verified"},
 		"Refused":      {reason: "The store refuses the note.", state: copied(refused), want: steps.ResumeServer},
 		"Down":         {reason: "The store does not answer.", state: copied(storeDown), want: steps.ResumeServer},
-		"NotedAlready": {reason: "The record has to be written still.", state: copied(noteInStore), want: steps.ResumeServer},
+		"NotedAlready": {reason: "The record has to be written still.", state: copied(entryInStore), want: steps.ResumeServer},
 		"JobHangs": {reason: "A node that is gone keeps the pod.",
-			state: running(begun(v1.BackupProven, time.Hour), withJob(complete, going)), want: steps.ResumeServer},
+			state: running(begun(v1.BackupVerified, time.Hour), withJob(complete, going)), want: steps.ResumeServer},
 		"OnVolume": {reason: "The API server refuses the note.",
 			state: running(begun(v1.BackupRunning, time.Hour), withJob(complete),
-				refusedAs(steps.NoteBackup, instance.Refusal{Message: "again", Passing: true})), want: steps.ResumeServer},
+				refusedAs(steps.RecordBackup, instance.Refusal{Message: "again", Passing: true})), want: steps.ResumeServer},
 		"Copying": {reason: "It needs the data still.",
 			state: running(begun(v1.BackupRunning, time.Hour), toStore, withJob(runs)), want: steps.Wait},
 		"FailedHangs": {reason: "So does one that has failed.",
@@ -205,15 +205,15 @@ func TestColdBackupLetsServerGo(t *testing.T) {
 		"FailingRuns": {reason: "It reads the data still.",
 			state: running(begun(v1.BackupRunning, time.Hour), failing, withJob(runs, going)), want: steps.Wait},
 
-		"Then": {reason: "It is recorded while the server runs.", state: copied(resumed), want: steps.NoteBackup},
-		"ThenRefused": {reason: "That is tried again.", state: copied(resumed, refused), want: steps.NoteBackup,
+		"Then": {reason: "It is recorded while the server runs.", state: copied(resumed), want: steps.RecordBackup},
+		"ThenRefused": {reason: "That is tried again.", state: copied(resumed, refused), want: steps.RecordBackup,
 			says: "the store refuses the note"},
 		"ThenDown":  {reason: "So it is here.", state: copied(resumed, storeDown), want: steps.Wait},
-		"ThenNoted": {reason: "The record says so.", state: copied(resumed, noteInStore), want: steps.MarkProven},
+		"ThenNoted": {reason: "The record says so.", state: copied(resumed, entryInStore), want: steps.MarkVerified},
 		"ThenRuns": {reason: "Nobody waits for the server to stop.",
 			state: copied(resumed, deployment(1), withPod(map[string]string{v1.LabelXR: xrUID}, corev1.PodRunning)),
-			want:  steps.NoteBackup},
-		"ThenProven": {reason: "The Job goes.", state: copied(resumed, provenInStore), want: steps.DeleteObjects},
+			want:  steps.RecordBackup},
+		"ThenProven": {reason: "The Job goes.", state: copied(resumed, verifiedInStore), want: steps.DeleteObjects},
 		"Overdue": {reason: "Not for ever.",
 			state: running(begun(v1.BackupRunning, time.Hour), toStore, sentAt(backup.PatienceOnline), resumed, refused),
 			want:  steps.GiveUpBackup, says: "the store refuses the note"},
@@ -260,15 +260,15 @@ func TestRequestedStatus(t *testing.T) {
 		all["internal"].(map[string]any)["backupNumber"] != int64(1) {
 		t.Errorf("it begins with %v", all)
 	}
-	s := running(begun(v1.BackupProven, time.Minute))
+	s := running(begun(v1.BackupVerified, time.Minute))
 	all, r = fields(s)
-	if r["fence"] != nil || r["phase"] != v1.LastBackupProven || r["backup"] != s.Record().Name ||
+	if r["fence"] != nil || r["phase"] != v1.LastBackupVerified || r["backup"] != s.Record().Name ||
 		all["internal"].(map[string]any)["backupNumber"] != int64(2) {
 		t.Errorf("it ends with %v", all)
 	}
 	if listed, _ := all["backups"].(map[string]any)["recent"].([]v1.ListedBackup); len(listed) != 1 || listed[0].Name != modelRequest ||
 		listed[0].Record != s.Record().Name ||
-		listed[0].Phase != v1.BackupProven {
+		listed[0].Phase != v1.BackupVerified {
 		t.Errorf("the claim lists %+v", listed)
 	}
 	if r := s.Record(); r.Spec.Origin != v1.OriginRequest || r.Spec.Request != modelRequest {
@@ -313,16 +313,16 @@ func beforeNext(s *instance.State) *instance.State {
 // interval of the schedule.
 func TestRequestedExpire(t *testing.T) {
 	kept := func(n int, keep int32, restorable ...int) *instance.State {
-		s := running(answered(v1.LastBackupProven))
+		s := running(answered(v1.LastBackupVerified))
 		s.XR.Spec.Backup.Retention.Count = new(keep)
 		for i := n; i >= 0; i-- { // The oldest backup is the final backup of a previous instance.
-			name := s.Life.RecordNameInLife(int64(i))
+			name := s.Instance.NumberedRecordName(int64(i))
 			r := v1.BackupRecord{
 				ObjectMeta: metav1.ObjectMeta{Name: name,
 					CreationTimestamp: metav1.NewTime(now.Add(time.Duration(i-n) * time.Hour))},
 				Spec: v1.BackupRecordSpec{Instance: s.BackedUp(), Origin: v1.OriginRequest, Number: int64(i),
-					Archive: &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: name + "/" + catalog.ArchiveName}},
-				Status: v1.BackupRecordStatus{Phase: v1.BackupProven},
+					Archive: &v1.Archive{PVCName: s.Instance.BackupPVCName(), Path: name + "/" + catalog.ArchiveName}},
+				Status: v1.BackupRecordStatus{Phase: v1.BackupVerified},
 			}
 			if i == 0 {
 				r.Spec.Origin = v1.OriginDeletion
@@ -351,7 +351,7 @@ func TestRequestedExpire(t *testing.T) {
 			got := Next(tc.state)
 			var names []string
 			for _, n := range tc.want {
-				names = append(names, tc.state.Life.RecordNameInLife(int64(n)))
+				names = append(names, tc.state.Instance.NumberedRecordName(int64(n)))
 			}
 			if targets := namesOf(got.Targets); !slices.Equal(targets, names) ||
 				(got.Action == steps.MarkForRemoval) != (len(names) > 0) {

@@ -36,7 +36,7 @@ func deleteUnusedBackupPVC(s *instance.State) (step steps.Step, open bool) {
 	case s.XR.Status.Started || s.XR.Status.Restore != nil || c == nil || v == nil || backupNodes(s) == nil ||
 		v.Spec.HostPath != nil:
 		return steps.Step{}, false
-	case c.Annotations[v1.AnnotationMadeFor] == "" || c.Annotations[v1.AnnotationMadeFor] == string(s.Life.XR):
+	case c.Annotations[v1.AnnotationMadeFor] == "" || c.Annotations[v1.AnnotationMadeFor] == string(s.Instance.XR):
 		return steps.Step{}, false
 	case !steps.IsMarkedUID(c) || !steps.IsMarkedUID(v) || hasBackups(s):
 		return steps.Step{}, false

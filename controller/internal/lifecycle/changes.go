@@ -28,12 +28,12 @@ var builders = map[steps.Action]steps.Builder{
 	steps.ReportUnsynced:       reportUnsynced,
 	steps.WarnOfCrossplane:     warnOfCrossplane,
 	steps.RetryService:         retryService,
-	steps.ReportHeldClaim:      reportHeldClaim,
+	steps.ReportBlockedClaim:   reportBlockedClaim,
 	steps.WarnOfBackup:         warnOfBackup,
 	steps.LetCopyGo:            releaseCopy,
 	steps.RemoveSettings:       removeSettings,
 	steps.ClearStatus:          clearStatus,
-	steps.NoteRestored:         noteRestored,
+	steps.RecordRestored:       recordRestored,
 	steps.ReportPodFailure:     reportPodFailure,
 	steps.ReportCopy:           reportPodFailure,
 	steps.ReportSettings:       reportSettings,
@@ -145,9 +145,9 @@ func clearStatus(s *instance.State, _ steps.Step) []change.Change {
 	return steps.PatchXRStatus(s, fields)
 }
 
-// noteRestored stores the UID of the restore Job, so that the function treats the Job as complete. When the Job is
-// complete or deleted, noteRestored removes the UID.
-func noteRestored(s *instance.State, _ steps.Step) []change.Change {
+// recordRestored stores the UID of the restore Job, so that the function treats the Job as complete. When the Job is
+// complete or deleted, recordRestored removes the UID.
+func recordRestored(s *instance.State, _ steps.Step) []change.Change {
 	if s.RestoreJob == nil || s.RestoreJob.IsComplete() {
 		return steps.PatchXRInternal(s, map[string]any{"restoredBy": nil})
 	}
@@ -210,7 +210,7 @@ func markNoData(s *instance.State, _ steps.Step) []change.Change {
 		on = s.DataPVC
 	}
 	return []change.Change{change.PatchObject(on, func(o client.Object) {
-		steps.SetAnnotation(o, v1.AnnotationNothingToLose, string(s.Life.XR))
+		steps.SetAnnotation(o, v1.AnnotationNothingToLose, string(s.Instance.XR))
 	})}
 }
 

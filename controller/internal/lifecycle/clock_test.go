@@ -29,7 +29,7 @@ func keptForAMonth(s *instance.State) {
 	backupsBound(s)
 	older(30)(s)
 	s.XR.Spec.Backup.Retention.Count, s.XR.Spec.Backup.Retention.MinAge = new(int32(3)), "30d"
-	s.XR.Status.ScheduledBackup = &v1.LastBackupStatus{Phase: v1.LastBackupProven}
+	s.XR.Status.ScheduledBackup = &v1.LastBackupStatus{Phase: v1.LastBackupVerified}
 	for i := range s.Records {
 		r := &s.Records[i]
 		timestamp := now.Add(-time.Duration(i) * 24 * time.Hour)
@@ -43,7 +43,7 @@ func keptForAMonth(s *instance.State) {
 // server agree. Until then, the status of the claim reports the difference.
 func TestWrongClockDeletesNoBackup(t *testing.T) {
 	later := func(d time.Duration) variation { return func(s *instance.State) { s.Now = s.Now.Add(d) } }
-	provenBehind := func(s *instance.State) {
+	verifiedBehind := func(s *instance.State) {
 		for i := range s.Records {
 			s.Records[i].Status.CompletionTime = &metav1.Time{Time: s.Records[i].CreationTimestamp.Add(-month)}
 		}
@@ -66,7 +66,7 @@ func TestWrongClockDeletesNoBackup(t *testing.T) {
 		"Unknown": {reason: "Doubt is not agreement.", changes: []variation{later(month), unknownTime},
 			says: "does not report its time"},
 		"ProvenBehind": {reason: "The clock that wrote when they were verified was behind.",
-			changes: []variation{provenBehind}},
+			changes: []variation{verifiedBehind}},
 		"ByNumber": {reason: "No clock is needed to count.",
 			changes: []variation{unknownTime, func(s *instance.State) { s.XR.Spec.Backup.Retention.MinAge = "" }}, deletes: 27},
 	} {
@@ -111,9 +111,9 @@ func TestWrongClockPrunesNothing(t *testing.T) {
 		state *instance.State
 		want  bool
 	}{
-		"Agree": {provenState(aged), false},
-		"Older": {provenState(aged, later), true},
-		"Ahead": {provenState(aged, skewed(month)), false},
+		"Agree": {verifiedState(aged), false},
+		"Older": {verifiedState(aged, later), true},
+		"Ahead": {verifiedState(aged, skewed(month)), false},
 	} {
 		if got := expires(tc.state) > 0; got != tc.want {
 			t.Errorf("%s: want some deleted %t, got %d", name, tc.want, expires(tc.state))
@@ -122,7 +122,7 @@ func TestWrongClockPrunesNothing(t *testing.T) {
 			t.Error("a Job is created that deletes backups")
 		}
 	}
-	if got := Next(fenced(skewed(month), withJob(complete))); got.Action != steps.NoteBackup {
+	if got := Next(fenced(skewed(month), withJob(complete))); got.Action != steps.RecordBackup {
 		t.Errorf("the backup of a deletion waits for the clock: %s %q", got.Action, got.Text())
 	}
 }

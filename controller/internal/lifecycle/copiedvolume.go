@@ -13,10 +13,10 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// WhyHeldByCopy explains why the controller does not touch data that was copied or restored from elsewhere, and what
+// WhyBlockedByCopy explains why the controller does not touch data that was copied or restored from elsewhere, and what
 // the user can do. Tools that back up Kubernetes objects restore labels, annotations and finalizers under new UIDs,
 // and another cluster may use the same volume.
-func WhyHeldByCopy(c client.Object) (reason, todo string) {
+func WhyBlockedByCopy(c client.Object) (reason, todo string) {
 	subject, it := "PersistentVolume", "pv "+c.GetName()
 	if c.GetNamespace() != "" {
 		subject, it = "PersistentVolumeClaim", fmt.Sprintf("pvc --namespace %s %s", c.GetNamespace(), c.GetName())
@@ -30,12 +30,12 @@ func WhyHeldByCopy(c client.Object) (reason, todo string) {
 	return reason, todo
 }
 
-// heldByCopy returns the reason and the next step as one message, or "" if c is nil.
-func heldByCopy(c client.Object) string {
+// blockedByCopy returns the reason and the next step as one message, or "" if c is nil.
+func blockedByCopy(c client.Object) string {
 	if c == nil {
 		return ""
 	}
-	reason, todo := WhyHeldByCopy(c)
+	reason, todo := WhyBlockedByCopy(c)
 	return reason + ". " + todo
 }
 

@@ -202,24 +202,24 @@ func deleted(way way) []client.Object {
 		u.SetDeletionTimestamp(&timestamp)
 	}
 	s := running(older(1))
-	s.DataPVC.Labels = s.Life.Labels()
-	s.DataPVC.Annotations = agent.Annotations(s.Life)
+	s.DataPVC.Labels = s.Instance.Labels()
+	s.DataPVC.Annotations = agent.Annotations(s.Instance)
 	if onNode {
 		s.DataPV.Spec.HostPath = &corev1.HostPathVolumeSource{Path: "/x/y"}
 		s.DataPV.Spec.NodeAffinity = onNodeAffinity()
 	}
 	s.BackupPVC.Namespace, s.BackupPVC.Annotations = home, nil
 	old := &s.Records[0]
-	old.Labels, old.CreationTimestamp = map[string]string{v1.LabelInstance: s.Life.Key()}, metav1.NewTime(
+	old.Labels, old.CreationTimestamp = map[string]string{v1.LabelInstance: s.Instance.Key()}, metav1.NewTime(
 		now.Add(-time.Hour))
 	old.Spec.Instance.Kind, old.Spec.Instance.Namespace, old.Spec.Instance.Name = "MySQL", home, "db"
-	meta := metav1.ObjectMeta{Namespace: home, Name: "db", Labels: s.Life.Labels()}
+	meta := metav1.ObjectMeta{Namespace: home, Name: "db", Labels: s.Instance.Labels()}
 	root := meta
-	root.Name = s.Life.RootSecretName()
+	root.Name = s.Instance.RootSecretName()
 	backups := &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: "pvc-2", Labels: steps.BackupLabels(s.Life),
+		ObjectMeta: metav1.ObjectMeta{Name: "pvc-2", Labels: steps.BackupLabels(s.Instance),
 			Annotations: backup.PVAnnotations(s)}}
-	backups.Spec.ClaimRef = steps.ReservedFor(home, s.Life.BackupPVCName())
+	backups.Spec.ClaimRef = steps.ReservedFor(home, s.Instance.BackupPVCName())
 	data := []client.Object{s.DataPV, backups, old}
 	switch way {
 	case noDataPVC:
@@ -298,8 +298,8 @@ func (w *world) apply(ctx context.Context, changes []change.Change) error {
 // check verifies that no data is deleted before its backup is verified.
 func (w *world) check(ctx context.Context) {
 	r, volume := &v1.BackupRecord{}, &corev1.PersistentVolume{}
-	life := running().Life
-	proof := w.Get(ctx, client.ObjectKey{Name: life.RecordName()}, r) == nil && r.Status.Phase == v1.BackupProven &&
+	instanceID := running().Instance
+	proof := w.Get(ctx, client.ObjectKey{Name: instanceID.RecordName()}, r) == nil && r.Status.Phase == v1.BackupVerified &&
 		r.Spec.Archive != nil
 	held := w.Get(ctx, client.ObjectKey{Name: volume1}, volume) == nil && instance.HasFinalizer(volume) &&
 		volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
@@ -320,15 +320,15 @@ func (w *world) run(ctx context.Context, t *testing.T) (bool, error) {
 	g.Clock = func() time.Time { return now.Add(w.off) }
 	for range 80 {
 		w.turn(ctx, t)
-		lives, err := g.Gather(ctx, instance.Key{Kind: "MySQL", Namespace: home, Name: "db"})
+		instances, err := g.Gather(ctx, instance.Key{Kind: "MySQL", Namespace: home, Name: "db"})
 		if err != nil {
 			return false, err
 		}
-		step := Next(lives[0])
+		step := Next(instances[0])
 		if step.Action == steps.NoOp {
 			return true, nil
 		}
-		if step.Phase == v1.DeletionHeld {
+		if step.Phase == v1.DeletionBlocked {
 			return false, errors.New(step.Message)
 		}
 		err = w.apply(ctx, step.Changes)
@@ -396,7 +396,7 @@ func (w *world) settled(ctx context.Context, t *testing.T, step int, way way) {
 		keep = 2 // Without the XR, the retention is unknown.
 	}
 	ok := len(records.Items) == keep &&
-		!slices.ContainsFunc(records.Items, func(r v1.BackupRecord) bool { return r.Status.Phase != v1.BackupProven }) &&
+		!slices.ContainsFunc(records.Items, func(r v1.BackupRecord) bool { return r.Status.Phase != v1.BackupVerified }) &&
 		len(jobs.Items) == 0 && len(services.Items) == 0 &&
 		!slices.ContainsFunc(claims.Items, func(c corev1.PersistentVolumeClaim) bool {
 			return c.Name != "backup-db-pvc" || way == noNamespace

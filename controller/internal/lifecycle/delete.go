@@ -22,8 +22,8 @@ import (
 //	CreateBackupJob       a Job copies the volume and reads the copy back.
 //	MarkRunning           the BackupRecord reports Running until the Job is finished.
 //	RetainBackupPV        a backup volume that was provisioned for the Job is retained if its PVC is deleted.
-//	NoteBackup            the catalog on the backup volume contains the backup, which is now verified.
-//	MarkProven            the BackupRecord reports it; a required restore test runs now.
+//	RecordBackup            the catalog on the backup volume contains the backup, which is now verified.
+//	MarkVerified            the BackupRecord reports it; a required restore test runs now.
 //	ReleaseDataPV         expired backups and the contents of a hostPath directory are deleted before this action.
 //	DeleteObjects         the Jobs are deleted, because their pods hold PVCs.
 //	ReleaseDataPVC        the data PVC is deleted.
@@ -42,17 +42,17 @@ func decideDelete(s *instance.State) steps.Step {
 		return steps.Step{Action: steps.LetCopyGo, Targets: left}
 	}
 	if c := s.Identity().Copy; c != nil {
-		return steps.Step{Action: steps.Wait, After: steps.RequeueForPerson, Phase: v1.DeletionHeld, Message: heldByCopy(c)}
+		return steps.Step{Action: steps.Wait, After: steps.RequeueForPerson, Phase: v1.DeletionBlocked, Message: blockedByCopy(c)}
 	}
 	if r := instance.UnreadableRecord(&s.Basis); r != nil && NeedsBackup(s) {
-		return steps.Step{Action: steps.Wait, After: steps.RequeueForPerson, Phase: v1.DeletionHeld,
+		return steps.Step{Action: steps.Wait, After: steps.RequeueForPerson, Phase: v1.DeletionBlocked,
 			Message: r.WhyUnreadable() + ". Until it is repaired, the controller cannot determine whether it is the backup " +
 				"of this instance"}
 	}
-	if n := s.ForeignNote(); n != nil && NeedsBackup(s) {
-		return backup.HeldByForeign(s, n)
+	if n := s.ForeignEntry(); n != nil && NeedsBackup(s) {
+		return backup.BlockedByForeign(s, n)
 	}
-	if r := s.Record(); r == nil && NeedsBackup(s) && s.OwnNote() == nil {
+	if r := s.Record(); r == nil && NeedsBackup(s) && s.OwnEntry() == nil {
 		return steps.Step{Action: steps.CreateBackup, Phase: v1.DeletionAnnounced,
 			Message: "Taking a backup before anything is deleted: " + s.Attempt().Record}
 	}
@@ -68,13 +68,13 @@ func decideDelete(s *instance.State) steps.Step {
 		return step
 	}
 	switch reason := backupSkippedBecause(s); {
-	case !backup.HasProvenBackup(s) && s.OwnNote() != nil:
+	case !backup.HasVerifiedBackup(s) && s.OwnEntry() != nil:
 		return backup.WriteIndex(s)
-	case !backup.HasProvenBackup(s) && reason != "" && mustMarkNoData(s) && !isMarkedNoData(s):
+	case !backup.HasVerifiedBackup(s) && reason != "" && mustMarkNoData(s) && !isMarkedNoData(s):
 		return steps.Step{Action: steps.MarkNoData, Phase: v1.DeletionReleasing, Message: reason}
-	case backup.HasProvenBackup(s) && awaitsRestoreTest(s):
+	case backup.HasVerifiedBackup(s) && awaitsRestoreTest(s):
 		return waitForRestoreTest(s)
-	case backup.HasProvenBackup(s):
+	case backup.HasVerifiedBackup(s):
 		return decideRelease(s, fmt.Sprintf("Backup %q is verified", s.Record().Name))
 	case reason != "":
 		return decideRelease(s, reason)
@@ -85,7 +85,7 @@ func decideDelete(s *instance.State) steps.Step {
 // NeedsBackup reports whether a backup must be taken before the data is deleted. This is not necessary if the backup
 // is verified or the user skips it.
 func NeedsBackup(s *instance.State) bool {
-	return !backup.HasProvenBackup(s) && backupSkippedBecause(s) == ""
+	return !backup.HasVerifiedBackup(s) && backupSkippedBecause(s) == ""
 }
 
 // hasDataAtStake reports whether data would be lost if the XR were removed now. Data that is already being released
@@ -122,7 +122,7 @@ func mustMarkNoData(s *instance.State) bool {
 // isMarkedNoData reports whether the controller has recorded that there is no data to lose. It checks this after it
 // has stopped the server.
 func isMarkedNoData(s *instance.State) bool {
-	return s.Identity().Annotations[v1.AnnotationNothingToLose] == string(s.Life.XR)
+	return s.Identity().Annotations[v1.AnnotationNothingToLose] == string(s.Instance.XR)
 }
 
 // wasNeverBound reports whether the instance never had a data volume. Either its PVC is still pending, or it has no
@@ -172,7 +172,7 @@ func stopForBackup(s *instance.State) (step steps.Step, open bool) {
 	}
 	switch {
 	case len(s.Pods) > 0:
-		stopping.Message = backup.WhoUsesVolume(&s.Pods[0], string(s.Life.XR))
+		stopping.Message = backup.WhoUsesVolume(&s.Pods[0], string(s.Instance.XR))
 		if s.PodFailure != "" {
 			stopping.Message += ": " + s.PodFailure
 		}
@@ -193,8 +193,8 @@ func stopForBackup(s *instance.State) (step steps.Step, open bool) {
 func overtakenBackups(s *instance.State) []client.Object {
 	var out []client.Object
 	for i := range s.Records {
-		if r := &s.Records[i]; s.IsOwn(r) && r.Name != s.Attempt().Record && !r.IsProven() &&
-			instance.NoteNamed(s, r.Name) == nil {
+		if r := &s.Records[i]; s.IsOwn(r) && r.Name != s.Attempt().Record && !r.IsVerified() &&
+			instance.EntryNamed(s, r.Name) == nil {
 			out = append(out, r)
 		}
 	}

@@ -44,11 +44,11 @@ func healthyDeletion(t *testing.T) []steps.Action {
 	w := &walk{world: modelStarts()["delete"].with(func(m *model) { m.creates, m.late = 1, true })}
 	for range 1000 {
 		before := w.world
-		lives, err := w.world.gather()
+		instances, err := w.world.gather()
 		if err != nil {
 			t.Fatal(err)
 		}
-		step := Next(lives[0])
+		step := Next(instances[0])
 		for _, c := range step.Changes {
 			w.world.write(c)
 		}

@@ -20,8 +20,8 @@ import (
 //	BeginImageChange   the function stops the server.
 //	CreateBackup       a BackupRecord is created.
 //	CreateBackupJob    when the server's pod is deleted, a Job copies the volume and reads the copy back.
-//	NoteBackup         the backup is verified.
-//	MarkProven         the BackupRecord reports it.
+//	RecordBackup         the backup is verified.
+//	MarkVerified         the BackupRecord reports it.
 //	DeleteObjects      the Job is deleted, because its pods hold PVCs.
 //	AllowImage         the function starts the new image, and the next backup gets the next number.
 //	EndImageChange     the new server accepts clients.
@@ -34,7 +34,7 @@ func decideImageChange(s *instance.State) (step steps.Step, open bool) {
 	case s.Attempt().Origin != v1.OriginImageChange:
 		return steps.Step{}, false
 	case status.PendingImage == "":
-		step = backup.PutAside(s, steps.EndImageChange)
+		step = backup.DiscardAttempt(s, steps.EndImageChange)
 	case !hasBegun(s) && s.StoreFailure != "": // The server would be down until the store responds.
 		return steps.Step{Action: steps.Wait, After: steps.RequeueLater, Attempt: steps.AttemptAnnounced,
 			Message: fmt.Sprintf("The backup before image %s cannot be written, so image %s keeps running: %s",
@@ -90,7 +90,7 @@ func allowImage(s *instance.State, _ steps.Step) []change.Change {
 func endOfImageChange(s *instance.State, _ steps.Step) []change.Change {
 	fields := map[string]any{}
 	switch c := s.XR.Status.ImageChange; {
-	case backup.HasProvenBackup(s):
+	case backup.HasVerifiedBackup(s):
 		fields = backup.CountBackup(s)
 	case c != nil && !c.Allowed:
 		fields = backup.LeaveNumber(s)

@@ -110,15 +110,15 @@ func TestImageChange(t *testing.T) {
 			state: running(announced(v1.BackupRunning), withJob(complete), empty), want: steps.MarkFailed,
 			says: "the server had data"},
 		"Note": {reason: "The volume knows it first.", state: running(announced(v1.BackupRunning), withJob(complete)),
-			want: steps.NoteBackup},
-		"Proven": {reason: "Then the record does.",
-			state: running(announced(v1.BackupRunning), ownNote, withJob(complete)), want: steps.MarkProven},
+			want: steps.RecordBackup},
+		"Verified": {reason: "Then the record does.",
+			state: running(announced(v1.BackupRunning), ownEntry, withJob(complete)), want: steps.MarkVerified},
 		"Recreated": {reason: "Somebody deleted it.",
-			state: running(announced(v1.BackupRunning), ownNote, func(s *instance.State) { s.Records = nil }),
+			state: running(announced(v1.BackupRunning), ownEntry, func(s *instance.State) { s.Records = nil }),
 			want:  steps.RecreateBackup},
-		"JobGoes": {reason: "Its pod holds the volumes.", state: running(announced(v1.BackupProven), withJob(complete)),
+		"JobGoes": {reason: "Its pod holds the volumes.", state: running(announced(v1.BackupVerified), withJob(complete)),
 			want: steps.DeleteObjects},
-		"Allow": {reason: "There is a way back.", state: running(announced(v1.BackupProven)), want: steps.AllowImage,
+		"Allow": {reason: "There is a way back.", state: running(announced(v1.BackupVerified)), want: steps.AllowImage,
 			says: "Starting image mysql:9.7"},
 		"Allowed": {reason: "The function goes on.",
 			state: running(newImage, imageChange(v1.ImageChangeStatus{From: runningImage, Allowed: true})), want: steps.NoOp},
@@ -127,8 +127,8 @@ func TestImageChange(t *testing.T) {
 			want:  steps.EndImageChange},
 		"StopJob": {reason: "Its owner has changed his mind.",
 			state: running(announced(v1.BackupRunning), unwanted, withJob()), want: steps.DeleteObjects},
-		"StopNoted": {reason: "What is proven is kept.", state: running(announced(v1.BackupRunning), unwanted, ownNote),
-			want: steps.MarkProven},
+		"StopNoted": {reason: "What is proven is kept.", state: running(announced(v1.BackupRunning), unwanted, ownEntry),
+			want: steps.MarkVerified},
 		"StopBegun": {reason: "What is not never will be.", state: running(announced(v1.BackupRunning), unwanted),
 			want: steps.DeleteUnprovenBackup},
 		"Stopped": {reason: "The server starts again.", state: running(stoppedForImage, unwanted),
@@ -144,10 +144,10 @@ func TestImageChange(t *testing.T) {
 			state: fenced(func(s *instance.State) { s.MisplacedJobs = []client.Object{&corev1.Pod{}} }),
 			want:  steps.DeleteObjects},
 		"DeletedMid": {reason: "What was begun would keep the next instance from starting.",
-			state: fenced(inLife(v1.BackupRunning)), want: steps.DeleteUnprovenBackup},
+			state: fenced(inInstance(v1.BackupRunning)), want: steps.DeleteUnprovenBackup},
 		"DeletedLate": {reason: "What is noted is proven when the life has ended.",
-			state: fenced(inLife(v1.BackupRunning), noteInLife), want: steps.CreateBackupJob},
-		"DeletedDone": {reason: "It has its backup, and that stays.", state: fenced(inLife(v1.BackupProven)),
+			state: fenced(inInstance(v1.BackupRunning), entryOfInstance), want: steps.CreateBackupJob},
+		"DeletedDone": {reason: "It has its backup, and that stays.", state: fenced(inInstance(v1.BackupVerified)),
 			want: steps.CreateBackupJob},
 		"Data": {reason: "Its Job holds the PVC that goes.",
 			state: running(announced(v1.BackupRunning), withJob(), claimDies, stopped), want: steps.DeleteObjects},
@@ -161,33 +161,33 @@ func TestImageChange(t *testing.T) {
 			if tc.state.XR.IsDeleting() {
 				return
 			}
-			if got.Hint != "" || slices.Contains([]v1.DeletionPhase{v1.DeletionHeld, v1.DeletionReleasing}, got.Phase) {
+			if got.Hint != "" || slices.Contains([]v1.DeletionPhase{v1.DeletionBlocked, v1.DeletionReleasing}, got.Phase) {
 				t.Errorf("nothing is given up of what lives, but its phase is %q, and %q", got.Phase, got.Hint)
 			}
 		})
 	}
 }
 
-// inLife adds the BackupRecord of a backup that started before the deletion.
-func inLife(p v1.BackupPhase) variation {
+// inInstance adds the BackupRecord of a backup that started before the deletion.
+func inInstance(p v1.BackupPhase) variation {
 	return func(s *instance.State) {
 		r := backup.NewRecord(s)
-		r.Name, r.Spec.Origin, r.Status.Phase = s.Life.RecordNameInLife(1), v1.OriginImageChange, p
+		r.Name, r.Spec.Origin, r.Status.Phase = s.Instance.NumberedRecordName(1), v1.OriginImageChange, p
 		s.Records = append(s.Records, *r)
 	}
 }
 
-// noteInLife adds the metadata of the last BackupRecord.
-func noteInLife(s *instance.State) {
+// entryOfInstance adds the metadata of the last BackupRecord.
+func entryOfInstance(s *instance.State) {
 	r := s.Records[len(s.Records)-1]
-	r.Spec.Archive = &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: r.Name + "/" + catalog.ArchiveName}
-	s.Notes = []instance.Note{{Name: r.Name, Volume: "pvc-2", BackupNote: r.Note()}}
+	r.Spec.Archive = &v1.Archive{PVCName: s.Instance.BackupPVCName(), Path: r.Name + "/" + catalog.ArchiveName}
+	s.Entries = []instance.Entry{{Name: r.Name, Volume: "pvc-2", BackupEntry: r.Entry()}}
 }
 
 // TestImageChangeCounts checks the numbers of an instance's backups. They increase in the order in which the backups
 // were taken, and each backup contains the first number of its instance.
 func TestImageChangeCounts(t *testing.T) {
-	s := running(announced(v1.BackupProven))
+	s := running(announced(v1.BackupVerified))
 	first := s.Record().DeepCopy()
 	if first.Spec.Number != 1 || first.Spec.Since != 0 || first.Spec.Origin != v1.OriginImageChange {
 		t.Errorf("want the first one, got %+v", first.Spec)
@@ -226,7 +226,7 @@ func came(number, since int64) variation {
 	return func(s *instance.State) {
 		r := v1.BackupRecord{}
 		r.Name, r.Spec.Instance.XR, r.Spec.Number, r.Spec.Since, r.Status.Phase =
-			"came", anothers, number, since, v1.BackupProven
+			"came", anothers, number, since, v1.BackupVerified
 		s.Records = append(s.Records, r)
 	}
 }
@@ -280,7 +280,7 @@ func TestFirstNumber(t *testing.T) {
 	}
 	kept := backup.IdentityAnnotations(s)
 	lost := running(dead, came(3, 0), func(s *instance.State) {
-		s.XR.Status.BackupNumber, s.DataPV.Labels = 4, s.Life.Labels()
+		s.XR.Status.BackupNumber, s.DataPV.Labels = 4, s.Instance.Labels()
 	})
 	if r := backup.NewRecord(lost); r.Spec.Since != 0 {
 		t.Errorf("nothing says that it began with another number, and its record is since %d", r.Spec.Since)

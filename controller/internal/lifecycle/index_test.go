@@ -33,7 +33,7 @@ func TestIndexFull(t *testing.T) {
 	keep := func(n int32) variation { return func(s *instance.State) { s.XR.Spec.Backup.Retention.Count = new(n) } }
 	dying := func(s *instance.State) {
 		for i := range s.Records {
-			if s.Records[i].IsProven() {
+			if s.Records[i].IsVerified() {
 				s.Records[i].DeletionTimestamp = &metav1.Time{Time: now}
 			}
 		}
@@ -46,7 +46,7 @@ func TestIndexFull(t *testing.T) {
 		targets int
 		says    string
 	}{
-		"Room": {reason: "There is room.", state: copied(withJob(complete), older(5), keep(2)), want: steps.NoteBackup},
+		"Room": {reason: "There is room.", state: copied(withJob(complete), older(5), keep(2)), want: steps.RecordBackup},
 		"Prunes": {reason: "The oldest go first.", state: copied(withJob(complete), crowded(5), keep(2)),
 			want: steps.MarkForRemoval, targets: 3, says: "no room to record another one"},
 		"AFew": {reason: "No more at a time than are needed.", state: copied(withJob(complete), crowded(40), keep(2)),
@@ -56,7 +56,7 @@ func TestIndexFull(t *testing.T) {
 		"Kept": {reason: "Retention keeps them.", state: copied(withJob(complete), crowded(5), keep(5)), want: steps.Wait,
 			says: "has no room to record it"},
 		"InStore": {reason: "A store has no such index.", state: copied(toStore, withJob(sent), older(5), keep(2)),
-			want: steps.NoteBackup},
+			want: steps.RecordBackup},
 		"KeptByXR": {reason: "The newest are kept in any case.", state: copied(withJob(complete), crowded(2), keep(2)),
 			want: steps.Wait, says: "kubectl annotate backuprecord"},
 	}
@@ -80,7 +80,7 @@ func TestIndexKeepsRoomForDeletion(t *testing.T) {
 		state *instance.State
 		want  steps.Action
 	}{
-		"Deletion": {fenced(withJob(complete), full), steps.NoteBackup},
+		"Deletion": {fenced(withJob(complete), full), steps.RecordBackup},
 		"Life":     {running(begun(v1.BackupRunning, time.Minute), withJob(complete), full), steps.ResumeServer},
 		"Resumed":  {running(begun(v1.BackupRunning, time.Minute), withJob(complete), full, resumed), steps.Wait},
 	} {
@@ -99,21 +99,21 @@ func TestIndexBound(t *testing.T) {
 	n := 0
 	for ; ; n++ {
 		r := &v1.BackupRecord{
-			ObjectMeta: metav1.ObjectMeta{Name: instance.RecordNameInLife(int64(n)),
+			ObjectMeta: metav1.ObjectMeta{Name: instance.NumberedRecordName(int64(n)),
 				UID: types.UID(fmt.Sprintf("0aa1c2b4-0000-4000-8000-%012d", n)), CreationTimestamp: metav1.Now()},
 			Spec: v1.BackupRecordSpec{
 				Instance: v1.BackedUpInstance{Kind: instance.Kind, Namespace: instance.Namespace,
 					NamespaceUID: "0aa1c2b4-0000-4000-8000-00000000000b", Name: instance.Name, XR: instance.XR},
 				Image: "mysql:8.4.6", Version: "8.4.6", CleanShutdown: true, StorageSize: "10Gi", StorageClass: "standard",
 				Number: int64(n + 1), Since: 1, Origin: v1.OriginSchedule, Method: v1.MethodOnline, Request: "2026-11-20T10:00Z",
-				Archive: &v1.Archive{PVCName: instance.BackupPVCName(), Path: instance.RecordNameInLife(int64(n)) + "/" +
+				Archive: &v1.Archive{PVCName: instance.BackupPVCName(), Path: instance.NumberedRecordName(int64(n)) + "/" +
 					catalog.ArchiveName, SHA256: fmt.Sprintf("%064d", n), Size: "3706215", DataBytes: 104857600},
 			},
 		}
 		if !catalog.HasRoomInIndex(v, r, 0) {
 			break
 		}
-		v, _ = catalog.WriteNote(v, r).Object.(*corev1.PersistentVolume)
+		v, _ = catalog.WriteEntry(v, r).Object.(*corev1.PersistentVolume)
 		if errs := apivalidation.ValidateAnnotations(v.Annotations, field.NewPath("metadata", "annotations")); len(errs) > 0 {
 			t.Fatalf("backup %d is one too many for the API server: %v", n, errs.ToAggregate())
 		}
@@ -133,8 +133,8 @@ func TestFullIndexLosesNoArchive(t *testing.T) {
 		owner *keepsake
 		want  steps.Action
 	}{
-		"Dying":    {leaves(t, unnoted, recordDeleted, full), catalog.TellRecord},
-		"DyingFit": {leaves(t, unnoted, recordDeleted), catalog.NoteRecord},
+		"Dying":    {leaves(t, unnoted, recordDeleted, full), catalog.ReportDelay},
+		"DyingFit": {leaves(t, unnoted, recordDeleted), catalog.StoreEntryOfRecord},
 		"Stays":    {leaves(t, unnoted, full), steps.NoOp},
 	} {
 		next := catalog.NextOfArchives(tc.owner.archives())
@@ -153,7 +153,7 @@ func TestFullIndexLosesNoArchive(t *testing.T) {
 func TestFunctionGetsNewestRecords(t *testing.T) {
 	record := func(n int, xr types.UID) v1.BackupRecord {
 		r := v1.BackupRecord{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%04d", xr, n),
-			Finalizers: []string{v1.Finalizer}}, Status: v1.BackupRecordStatus{Phase: v1.BackupProven}}
+			Finalizers: []string{v1.Finalizer}}, Status: v1.BackupRecordStatus{Phase: v1.BackupVerified}}
 		r.Spec.Instance.XR, r.Spec.Number = xr, int64(n)
 		return r
 	}
@@ -168,12 +168,12 @@ func TestFunctionGetsNewestRecords(t *testing.T) {
 		!older["old-0001"] || older[records[500].Name] {
 		t.Errorf("%d of %d records are older", len(older), len(records))
 	}
-	a := &instance.Archives{Life: v1.Instance{Kind: v1.KindMySQL, Namespace: home, Name: "db"}, Records: records, Now: now}
+	a := &instance.Archives{Instance: v1.Instance{Kind: v1.KindMySQL, Namespace: home, Name: "db"}, Records: records, Now: now}
 	moved := 0
 	for _, step := range catalog.NextOfArchives(a) {
 		for _, c := range step.Changes {
 			if step.Action == catalog.LabelRecord && c.Verb == change.Patch &&
-				c.Object.GetLabels()[v1.LabelInstance] == a.Life.OlderKey() {
+				c.Object.GetLabels()[v1.LabelInstance] == a.Instance.OlderKey() {
 				moved++
 			}
 		}

@@ -57,7 +57,7 @@ func TestNothingBelievedMoved(t *testing.T) {
 			says: "a volume was replaced"},
 		"DataGone": {reason: "Data that went after its backup is backed up.",
 			state: fenced(withJob(complete), func(s *instance.State) { s.DataPVC, s.DataPV = nil, nil }),
-			want:  steps.NoteBackup},
+			want:  steps.RecordBackup},
 		"OlderJob": {reason: "A Job that does not say what it was made for is not believed.",
 			state: fenced(withJob(complete, func(j *instance.Job) { delete(j.Annotations, v1.AnnotationPVCs) })),
 			want:  steps.DeleteObjects},
@@ -75,13 +75,13 @@ func TestNothingBelievedMoved(t *testing.T) {
 		"BackupsRestored": {reason: "It holds the backup PVC, too.", state: running(served, going, restoring(0, complete)),
 			want: steps.DeleteObjects},
 		"PruneReplaced": {reason: "The archives of these records may be on another volume.",
-			state: provenState(older(3), pruned(complete), backupsReplaced), want: steps.ReleaseDataPV},
-		"PruneWithoutPlace": {reason: "There is nothing to remove archives from.", state: provenState(older(3), going),
+			state: verifiedState(older(3), pruned(complete), backupsReplaced), want: steps.ReleaseDataPV},
+		"PruneWithoutPlace": {reason: "There is nothing to remove archives from.", state: verifiedState(older(3), going),
 			want: steps.ReleaseDataPV},
 		"PruneInVain": {reason: "No pod gets the volume any more.",
-			state: provenState(older(3), pruned(func(*instance.Job) {}), going), want: steps.DeleteObjects},
+			state: verifiedState(older(3), pruned(func(*instance.Job) {}), going), want: steps.DeleteObjects},
 		"WipeReplaced": {reason: "Another folder was emptied.",
-			state: provenState(hostPath, wiped(complete), func(s *instance.State) {
+			state: verifiedState(hostPath, wiped(complete), func(s *instance.State) {
 				s.DataPVC.UID, s.DataPV.Spec.ClaimRef.UID = another, another
 			}), want: steps.DeleteObjects},
 	}

@@ -28,7 +28,7 @@ func TestManifests(t *testing.T) {
 	ofClass := running(dead)
 	ofClass.Settings.BackupClass = new("cheap")
 	placed := func(s *instance.State) {
-		s.XR.Status.UID = s.Life.XR
+		s.XR.Status.UID = s.Instance.XR
 		s.XR.Status.Nodes = &v1.NodePlacement{
 			NodeSelector: map[string]string{"disk": "ssd"},
 			NodeAffinity: &corev1.NodeAffinity{
@@ -84,8 +84,8 @@ func TestManifests(t *testing.T) {
 
 // restoreAccess returns the Secret with access to a store, without the part that the store adds.
 func restoreAccess() client.Object {
-	from := &v1.StoreNote{Name: "old-a",
-		BackupNote: v1.BackupNote{Spec: v1.BackupRecordSpec{
+	from := &v1.StoreEntry{Name: "old-a",
+		BackupEntry: v1.BackupEntry{Spec: v1.BackupRecordSpec{
 			Archive: &v1.Archive{Store: modelStore, Path: "v1/ns/xr/old-a/k7v2m9xw4q.tar.zst"}}}}
 	return backup.GiveRestoreAccess(running(toStore, restoresFrom(from)), steps.Step{})[0].Object
 }

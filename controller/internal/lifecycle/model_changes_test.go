@@ -38,7 +38,7 @@ func (m model) written(subject string, changes []change.Change) []move {
 		}
 		if c.Verb == change.OfferClone { // The account in the server is created before the Secret.
 			half := w
-			half.lives[numberOf(c.Server.Of.XR)].image.cloner = true
+			half.instances[numberOf(c.Server.Of.XR)].image.cloner = true
 			out = append(out, move{name: subject + " (the account, and no Secret)", next: half})
 		}
 		before := w
@@ -53,14 +53,14 @@ func (m model) written(subject string, changes []change.Change) []move {
 // elsewhere reports whether a change is written outside of the API server, and whether it is possible now.
 func (m model) elsewhere(c change.Change) (elsewhere, possible bool) {
 	switch {
-	case c.Remote != nil && c.Verb == change.Publish && m.lives[numberOfObject(c.Object)].foreign != foreignNone:
+	case c.Remote != nil && c.Verb == change.Publish && m.instances[numberOfObject(c.Object)].foreign != foreignNone:
 		return true, false // The store already contains other metadata.
 	case c.Remote != nil:
 		return true, !m.down
 	case c.Verb == change.CheckData:
 		return true, true // The controller also stops a server that does not respond.
 	case c.Server != nil:
-		return true, m.lives[numberOf(c.Server.Of.XR)].pod
+		return true, m.instances[numberOf(c.Server.Of.XR)].pod
 	}
 	return false, true
 }
@@ -165,10 +165,10 @@ func (m *model) write(c change.Change) {
 		m.writeJob(n, c, o)
 	case *appsv1.Deployment:
 		if c.Verb == change.Delete {
-			m.lives[n].deployment = none
+			m.instances[n].deployment = none
 			return
 		}
-		m.lives[n].deployment = int8(*o.Spec.Replicas) + 1 //nolint:gosec // It is 0 or 1.
+		m.instances[n].deployment = int8(*o.Spec.Replicas) + 1 //nolint:gosec // It is 0 or 1.
 	default:
 		switch kindOf(c.Object) {
 		case v1.KindMySQL:
@@ -178,11 +178,11 @@ func (m *model) write(c change.Change) {
 		case v1.KindXMySQL:
 			m.writeXR(n, c)
 		case "Deployment": // Leftovers are deleted as objects with metadata only.
-			m.lives[n].deployment = none
+			m.instances[n].deployment = none
 		case "Service":
-			m.lives[n].service = false
+			m.instances[n].service = false
 		case "Secret":
-			m.lives[n].image.access = false
+			m.instances[n].image.access = false
 		default:
 			m.broken = "the model does not know how to " + string(c.Verb) + " a " + kindOf(c.Object)
 		}
@@ -197,7 +197,7 @@ func numberOfObject(o client.Object) int {
 	case numberOf(o.GetUID()) >= 0:
 		return numberOf(o.GetUID())
 	}
-	return slices.IndexFunc(uids, func(uid string) bool { return key().Life(types.UID(uid)).RecordName() == o.GetName() })
+	return slices.IndexFunc(uids, func(uid string) bool { return key().Instance(types.UID(uid)).RecordName() == o.GetName() })
 }
 
 // differs reports whether a patch changes the value that read extracts from the object.
@@ -210,7 +210,7 @@ func annotationOf(key string) func(client.Object) string {
 }
 
 func (m *model) writeXR(n int, c change.Change) {
-	l := &m.lives[n]
+	l := &m.instances[n]
 	switch c.Verb { //nolint:exhaustive // The controller creates no XR.
 	case change.Delete:
 		l.xr = dying1
@@ -230,7 +230,7 @@ func (m *model) writeXR(n int, c change.Change) {
 }
 
 // writeXRStatus stores the fields that later decisions depend on. All other fields are only shown to users.
-func (m *model) writeXRStatus(l *modelLife, status map[string]any) {
+func (m *model) writeXRStatus(l *modelInstance, status map[string]any) {
 	fields, _ := status[v1.StatusInternal].(map[string]any)
 	for field := range status {
 		if !slices.Contains([]string{v1.StatusInternal, "message", "reason", "backups", "deletion"}, field) {
@@ -268,8 +268,8 @@ func (m *model) writeXRStatus(l *modelLife, status map[string]any) {
 // numberNamed returns the number of the instance whose BackupRecord has the given name. The first instance has the
 // number 1, and 0 means that there is none.
 func (m *model) numberNamed(name any) int8 {
-	for i := range m.lives {
-		if name == lifeOf(i).RecordName() {
+	for i := range m.instances {
+		if name == instanceOf(i).RecordName() {
 			return int8(i + 1)
 		}
 	}
@@ -292,8 +292,8 @@ func claimRefOf(o client.Object) corev1.ObjectReference {
 // placeOfObject returns the location of a PVC with data, from its namespace and name.
 func placeOfObject(namespace, name, atHomeName string) int8 {
 	switch {
-	case namespace == v1.RescueNamespace:
-		return atRescue
+	case namespace == v1.RecoveryNamespace:
+		return atRecovery
 	case name == atHomeName:
 		return atHome
 	}
@@ -301,7 +301,7 @@ func placeOfObject(namespace, name, atHomeName string) int8 {
 }
 
 func (m *model) writeDataPV(n int, c change.Change) {
-	l := &m.lives[n]
+	l := &m.instances[n]
 	if differs(c, isRetained) {
 		if l.retain = isRetained(c.Object); !l.retain && m.atStake(l) {
 			m.broken = "a volume gets its reclaim policy back before the backup of its data is proven"
@@ -309,7 +309,7 @@ func (m *model) writeDataPV(n int, c change.Change) {
 	}
 	if differs(c, instance.HasFinalizer) {
 		l.held = instance.HasFinalizer(c.Object)
-		if !l.held && m.required && l.xr != none && l.record == recordProven && !l.ran {
+		if !l.held && m.required && l.xr != none && l.record == recordVerified && !l.ran {
 			m.broken = "the data goes before a server has run on its backup"
 		}
 	}
@@ -323,13 +323,13 @@ func (m *model) writeDataPV(n int, c change.Change) {
 		if m.binds(n) {
 			m.broken = "a claim loses the volume that it is bound to"
 		}
-		l.ref, l.refPlace = refFree, placeOfObject(ref.Namespace, ref.Name, lifeOf(n).DataPVCName())
+		l.ref, l.refPlace = refFree, placeOfObject(ref.Namespace, ref.Name, instanceOf(n).DataPVCName())
 	}
 }
 
 // atStake reports whether the volume of an instance has rows and no verified backup of them exists.
-func (m *model) atStake(l *modelLife) bool {
-	return l.rows > 0 && l.noted == 0 && l.record != recordProven
+func (m *model) atStake(l *modelInstance) bool {
+	return l.rows > 0 && l.noted == 0 && l.record != recordVerified
 }
 
 func (m *model) writeBackupPV(v *modelVolume, c change.Change) {
@@ -339,8 +339,8 @@ func (m *model) writeBackupPV(v *modelVolume, c change.Change) {
 	if differs(c, claimRefOf) {
 		ref := claimRefOf(c.Object)
 		v.namespace, v.free = atHome, true
-		if ref.Namespace == v1.RescueNamespace {
-			v.namespace = atRescue
+		if ref.Namespace == v1.RecoveryNamespace {
+			v.namespace = atRecovery
 		}
 	}
 	if o := as[*corev1.PersistentVolume](c.Object); differs(c, annotationOf(v1.AnnotationNamespaceUID)) {
@@ -352,24 +352,24 @@ func (m *model) writeBackupPV(v *modelVolume, c change.Change) {
 	if differs(c, annotationOf(v1.AnnotationMakeRecord)) {
 		v.asked = 0
 	}
-	for n := range m.lives {
-		m.writeNote(n, c)
+	for n := range m.instances {
+		m.writeEntry(n, c)
 	}
 }
 
-func (m *model) writeNote(n int, c change.Change) {
-	l, name := &m.lives[n], lifeOf(n).RecordName()
+func (m *model) writeEntry(n int, c change.Change) {
+	l, name := &m.instances[n], instanceOf(n).RecordName()
 	if key := v1.AnnotationBackupPrefix + l.recordNameOfImage(n); differs(c, annotationOf(key)) {
 		l.image.noted = annotationOf(key)(c.Object) != ""
 	}
 	if key := v1.AnnotationBackupPrefix + name; differs(c, annotationOf(key)) {
 		l.noted = 0
 		if text := annotationOf(key)(c.Object); text != "" {
-			note := v1.BackupNote{}
-			if err := json.Unmarshal([]byte(text), &note); err != nil {
+			entry := v1.BackupEntry{}
+			if err := json.Unmarshal([]byte(text), &entry); err != nil {
 				m.broken = "a note cannot be read"
 			}
-			l.noted = recordNumber(n, note.Record)
+			l.noted = recordNumber(n, entry.Record)
 		} else if l.archived > 0 {
 			m.broken = "the note of an archive goes, and the archive does not"
 		}
@@ -384,11 +384,11 @@ func (m *model) writePVC(n int, c change.Change, o *corev1.PersistentVolumeClaim
 		m.writeBackupPVC(c, o)
 		return
 	}
-	l := &m.lives[n]
+	l := &m.instances[n]
 	state, held := &m.pvc, &m.pvcHeld
-	place := placeOfObject(o.Namespace, o.Name, lifeOf(n).DataPVCName())
+	place := placeOfObject(o.Namespace, o.Name, instanceOf(n).DataPVCName())
 	if place != atHome {
-		state, held = &l.handle, &l.handleHeld
+		state, held = &l.handle, &l.handleBlocked
 	}
 	switch c.Verb { //nolint:exhaustive // The controller writes no status of a PVC.
 	case change.Create:
@@ -397,7 +397,7 @@ func (m *model) writePVC(n int, c change.Change, o *corev1.PersistentVolumeClaim
 		}
 		l.claimMark = 0
 		if *state, *held = alive1, true; place == atHome {
-			m.pvcLife = int8(n + 1) //nolint:gosec // There are two.
+			m.pvcInstance = int8(n + 1) //nolint:gosec // There are two.
 		} else {
 			l.handlePlace = place
 		}
@@ -419,14 +419,14 @@ func (m *model) writePVC(n int, c change.Change, o *corev1.PersistentVolumeClaim
 
 // isBackupPVC reports whether a PVC is the usual backup PVC, or one in the recovery namespace.
 func isBackupPVC(o *corev1.PersistentVolumeClaim) bool {
-	return o.Name == lifeOf(0).BackupPVCName() || rescuedBackups(o) >= 0
+	return o.Name == instanceOf(0).BackupPVCName() || rescuedBackups(o) >= 0
 }
 
 // rescuedBackups returns the index of the instance that owns this backup PVC in the recovery namespace. It returns -1
 // for the usual backup PVC.
 func rescuedBackups(o *corev1.PersistentVolumeClaim) int {
 	return slices.IndexFunc(uids, func(uid string) bool {
-		return key().Life(types.UID(uid)).RescueName("backups") == o.Name
+		return key().Instance(types.UID(uid)).RecoveryName("backups") == o.Name
 	})
 }
 
@@ -447,8 +447,8 @@ func (m *model) writeBackupPVC(c change.Change, o *corev1.PersistentVolumeClaim)
 // new volume is provisioned immediately, or when a pod mounts the PVC.
 func (m *model) bindBackups(o *corev1.PersistentVolumeClaim) {
 	m.backup, m.backupRetained, m.backupAt = alive1, false, atHome
-	if o.Namespace == v1.RescueNamespace {
-		m.backupAt = atRescue
+	if o.Namespace == v1.RecoveryNamespace {
+		m.backupAt = atRecovery
 	}
 	m.backupOn = max(volumeNumber(o.Spec.VolumeName), 0)
 	if o.Spec.VolumeName == "" && m.volumes[0].made > 0 {
@@ -464,15 +464,15 @@ func (m *model) makeBackupVolume() {
 	m.backupPending = false
 	v := &m.volumes[m.backupOn]
 	if v.namespace, v.free = m.backupAt, false; v.made == 0 {
-		if v.made = m.current; m.backupAt == atRescue {
-			v.made = m.lives[m.rescued()].born
+		if v.made = m.current; m.backupAt == atRecovery {
+			v.made = m.instances[m.rescued()].born
 		}
 		v.owner = v.made
 	}
 }
 
 func (m *model) writeRecord(n int, c change.Change) {
-	l := &m.lives[n]
+	l := &m.instances[n]
 	if c.Object.GetName() == l.recordNameOfImage(n) {
 		m.writeImageRecord(n, c)
 		return
@@ -497,9 +497,9 @@ func (m *model) writeRecord(n int, c change.Change) {
 	}
 }
 
-func (m *model) writeRecordStatus(l *modelLife, c change.Change) {
+func (m *model) writeRecordStatus(l *modelInstance, c change.Change) {
 	if phase := as[*v1.BackupRecord](c.Object).Status.Phase; phase != "" {
-		if phase == v1.BackupProven && l.record != recordProven && l.foreign != foreignNone {
+		if phase == v1.BackupVerified && l.record != recordVerified && l.foreign != foreignNone {
 			m.broken = "a record is proven by the note of another cluster"
 		}
 		l.record = phaseNumber(phase)
@@ -553,20 +553,20 @@ func verdictIn(o client.Object) int8 {
 }
 
 func (m *model) writeJob(n int, c change.Change, o *batchv1.Job) {
-	l := &m.lives[n]
+	l := &m.instances[n]
 	deleted := c.Verb == change.Delete
 	switch o.Name {
-	case v1.RemovalJobName(lifeOf(n).RecordName()):
+	case v1.RemovalJobName(instanceOf(n).RecordName()):
 		if l.erase = alive1; deleted {
 			l.erase = dying1
 			return
 		}
 		l.erased = false
-	case lifeOf(n).Jobs().ImageChange(), lifeOf(n).Jobs().Request():
+	case instanceOf(n).Jobs().ImageChange(), instanceOf(n).Jobs().Request():
 		m.writeImageJob(n, c)
-	case lifeOf(n).Jobs().Restore():
+	case instanceOf(n).Jobs().Restore():
 		l.restoreJob = false
-	case lifeOf(n).Jobs().RestoreTest():
+	case instanceOf(n).Jobs().RestoreTest():
 		if deleted {
 			m.trial.job = dying1
 			return
@@ -574,14 +574,14 @@ func (m *model) writeJob(n int, c change.Change, o *batchv1.Job) {
 		if m.trial.job == none {
 			m.trial = modelTrial{job: alive1, backup: int8(n + 1)} //nolint:gosec // There are two.
 		}
-	case lifeOf(n).Jobs().Backup(), lifeOf(n).RescueName(v1.ComponentBackup):
+	case instanceOf(n).Jobs().Backup(), instanceOf(n).RecoveryName(v1.ComponentBackup):
 		if deleted {
 			l.job = dying1
 			return
 		}
 		if l.job == none {
 			l.job, l.jobPlace, l.jobDone, l.jobFailed, l.jobMoved = alive1, placeOfObject(o.Namespace, o.Name,
-				lifeOf(n).Jobs().Backup()), false, false, false
+				instanceOf(n).Jobs().Backup()), false, false, false
 		}
 	default:
 		m.broken = "the model does not know Job " + o.Name

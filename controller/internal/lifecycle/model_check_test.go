@@ -30,13 +30,13 @@ type second func(*restoretest.State) restoretest.Step
 // controller need no event, because they only delay a step.
 func (m model) controller(t *testing.T, next decision, decideTest second, decide third) (out []move, held bool) {
 	t.Helper()
-	lives, err := m.gather()
+	instances, err := m.gather()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range lives {
+	for _, s := range instances {
 		step := next(s)
-		held = held || step.Phase == v1.DeletionHeld && step.Message != ""
+		held = held || step.Phase == v1.DeletionBlocked && step.Message != ""
 		if !idle(step) {
 			out = append(out, m.written("the controller does "+string(step.Action), step.Changes)...)
 		}
@@ -257,8 +257,8 @@ func bugsOfRestoreTest() map[string]bug {
 	}
 }
 
-// bugsOfHeldClaims returns bugs that leave a PVC in use by a terminated pod.
-func bugsOfHeldClaims() map[string]bug {
+// bugsOfBlockedClaims returns bugs that leave a PVC in use by a terminated pod.
+func bugsOfBlockedClaims() map[string]bug {
 	return map[string]bug{
 		"held by a pod": {reason: "The pod of a backup that has ended holds the backup PVC, which goes, for ever.",
 			start: "backup PVC", next: func(s *instance.State) steps.Step {
@@ -384,7 +384,7 @@ func TestModelFindsBugs(t *testing.T) {
 	bugs := map[string]bug{
 		"foreign note": {reason: "It takes the note of another cluster with the same objects for its own.",
 			start: "store, copied", next: func(s *instance.State) steps.Step {
-				if n := s.ForeignNote(); n != nil && s.XR != nil {
+				if n := s.ForeignEntry(); n != nil && s.XR != nil {
 					s.XR.SetAnnotations(map[string]string{v1.AnnotationPublished: n.PublishedArchive()})
 				}
 				return Next(s)
@@ -392,7 +392,7 @@ func TestModelFindsBugs(t *testing.T) {
 		"no proof": {reason: "It releases what has no proven backup.", start: "delete",
 			next: func(s *instance.State) steps.Step {
 				if r := s.Record(); r != nil && r.Status.Phase == v1.BackupPending {
-					r.Status.Phase = v1.BackupProven
+					r.Status.Phase = v1.BackupVerified
 				}
 				return Next(s)
 			}},
@@ -448,7 +448,7 @@ func TestModelFindsBugs(t *testing.T) {
 		"policy first": {reason: "A volume gets its policy back before its backup is proven.", start: "delete",
 			next: func(s *instance.State) steps.Step {
 				step := Next(s)
-				if step.Action == steps.NoteBackup && s.DataPV != nil {
+				if step.Action == steps.RecordBackup && s.DataPV != nil {
 					step.Changes = append(releaseDataPV(s, step), step.Changes...)
 				}
 				return step
@@ -463,7 +463,7 @@ func TestModelFindsBugs(t *testing.T) {
 			}},
 	}
 	maps.Copy(bugs, bugsOfRestoreTest())
-	maps.Copy(bugs, bugsOfHeldClaims())
+	maps.Copy(bugs, bugsOfBlockedClaims())
 	maps.Copy(bugs, bugsOfImages())
 	maps.Copy(bugs, bugsOfRequests())
 	maps.Copy(bugs, bugsOfFinalizers())

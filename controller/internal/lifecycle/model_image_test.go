@@ -44,7 +44,7 @@ type modelImage struct { //nolint:recvcheck // Methods that apply an event chang
 	resumed bool
 	// planned is true if the backup is scheduled instead of on-demand. due is true when its time has come.
 	planned, due bool
-	// The state of the backup, as in modelLife.
+	// The state of the backup, as in modelInstance.
 	record               int8
 	recordDying          bool
 	archived, archivedOn int8
@@ -65,18 +65,18 @@ func (i modelImage) waits() bool { return i.wanted && !i.served && i.says != ima
 // images adds the events of image changes and backups: changes by a user, by the function, and by the Job of the
 // backup.
 func (m model) images(n int, add adder) { //nolint:gocyclo // One line for each possible event.
-	l := m.lives[n]
+	l := m.instances[n]
 	i := l.image
-	change := func(change func(*modelImage)) func(*model) { return func(w *model) { change(&w.lives[n].image) } }
+	change := func(change func(*modelImage)) func(*model) { return func(w *model) { change(&w.instances[n].image) } }
 	if l.xr == alive1 && m.namespace == alive1 && l.cross {
 		m.requestsOf(n, add)
 		add("the image is changed", true, m.imageChanges > 0 && l.pod && !i.wanted, func(w *model) {
 			w.imageChanges--
-			w.lives[n].image.wanted = true
+			w.instances[n].image.wanted = true
 		})
 		add("the image is changed back", true, m.imageReverts > 0 && i.wanted && !i.changed, func(w *model) {
 			w.imageReverts--
-			w.lives[n].image.wanted = false
+			w.instances[n].image.wanted = false
 		})
 	}
 	if l.xr != none && l.cross && m.namespace == alive1 && l.born == m.current {
@@ -84,33 +84,33 @@ func (m model) images(n int, add adder) { //nolint:gocyclo // One line for each 
 			change(func(i *modelImage) { i.pending = i.wanted && !i.served }))
 		add("the function changes the image", false, l.deployment != none && !i.waits() && i.composed != i.wanted,
 			func(w *model) {
-				w.lives[n].image.composed = i.wanted
+				w.instances[n].image.composed = i.wanted
 				if i.stops() {
-					w.lives[n].deployment = 1
+					w.instances[n].deployment = 1
 				}
 			})
 		add("the function stops the server for a backup", false, l.deployment == 2 && i.stops(),
-			func(w *model) { w.lives[n].deployment = 1 })
+			func(w *model) { w.instances[n].deployment = 1 })
 		add("the function sees that the image has taken clients", false, l.pod && i.running && !i.served,
 			change(func(i *modelImage) { i.served = true }))
 	}
-	mounts := i.online || m.pvc == alive1 && int(m.pvcLife) == n+1 && l.ref == refBound && l.refPlace == atHome
+	mounts := i.online || m.pvc == alive1 && int(m.pvcInstance) == n+1 && l.ref == refBound && l.refPlace == atHome
 	runs := i.job == alive1 && !i.done && mounts && m.backup == alive1 && m.backupAt == atHome && m.namespace == alive1 &&
 		!m.tries()
 	add("the volume of the image's backup is made", false, runs && m.backupPending, (*model).makeBackupVolume)
 	runs = runs && !m.backupPending
 	m.clones(n, runs, add)
 	add("the image's backup is done", false, runs && (!i.online || i.cloned > 0), func(w *model) {
-		w.lives[n].image.done, w.lives[n].image.archived, w.lives[n].image.archivedOn = true, l.rows+1, m.backupOn
+		w.instances[n].image.done, w.instances[n].image.archived, w.instances[n].image.archivedOn = true, l.rows+1, m.backupOn
 		if i.online {
-			w.lives[n].image.archived = i.cloned
+			w.instances[n].image.archived = i.cloned
 		} else if l.pod {
 			w.broken = "a backup is taken while the server runs"
 		}
 	})
 	add("the image's backup fails", true, runs && m.failures > 0, func(w *model) {
 		w.failures--
-		w.lives[n].image.done, w.lives[n].image.failed = true, true
+		w.instances[n].image.done, w.instances[n].image.failed = true, true
 	})
 	add("the image's Job is gone", false, i.job == dying1 || i.job != none && m.namespace == none,
 		change(func(i *modelImage) { i.job, i.done, i.failed, i.moved, i.cloned = none, false, false, false, 0 }))
@@ -119,19 +119,19 @@ func (m model) images(n int, add adder) { //nolint:gocyclo // One line for each 
 }
 
 // startImage starts a pod with the image in the Deployment.
-func (m *model) startImage(l *modelLife) {
+func (m *model) startImage(l *modelInstance) {
 	i := &l.image
 	if i.running = i.composed; !i.running || i.changed {
 		return
 	}
 	i.changed = true
-	if !i.noted || i.record != recordProven || i.archived != l.rows+1 {
+	if !i.noted || i.record != recordVerified || i.archived != l.rows+1 {
 		m.broken = "a server of another series starts on data of which there is no backup"
 	}
 }
 
 // statusOfImage writes the image change to the status of the XR, and to the fields in status.internal.
-func (l modelLife) statusOfImage(status, remembered map[string]any) {
+func (l modelInstance) statusOfImage(status, remembered map[string]any) {
 	i := l.image
 	if !l.started {
 		return
@@ -149,11 +149,11 @@ func (l modelLife) statusOfImage(status, remembered map[string]any) {
 	}
 }
 
-func (l modelLife) recordNameOfImage(n int) string { return lifeOf(n).RecordNameInLife(1) }
+func (l modelInstance) recordNameOfImage(n int) string { return instanceOf(n).NumberedRecordName(1) }
 
 // imageObjects returns the BackupRecord, the Secret and the Job of the backup.
-func (l modelLife) imageObjects(n int) []client.Object {
-	i, life := l.image, lifeOf(n)
+func (l modelInstance) imageObjects(n int) []client.Object {
+	i, instanceID := l.image, instanceOf(n)
 	var out []client.Object
 	if i.record != recordNone {
 		out = append(out, l.recordOfImage(n))
@@ -165,37 +165,37 @@ func (l modelLife) imageObjects(n int) []client.Object {
 		return out
 	}
 	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: l.jobNameOfImage(n),
-		UID: types.UID("image-" + uidOf(n)), Labels: life.Labels(), DeletionTimestamp: deletedAt(i.job)}}
+		UID: types.UID("image-" + uidOf(n)), Labels: instanceID.Labels(), DeletionTimestamp: deletedAt(i.job)}}
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "image-" + uidOf(n),
 		OwnerReferences: []metav1.OwnerReference{{UID: j.UID, Controller: new(true)}}}}
-	p.Spec.Volumes = []corev1.Volume{agent.PVCVolume("data", life.DataPVCName())}
-	j.Spec.Template.Spec.Volumes = []corev1.Volume{agent.PVCVolume(steps.VolumeData, life.DataPVCName()),
+	p.Spec.Volumes = []corev1.Volume{agent.PVCVolume("data", instanceID.DataPVCName())}
+	j.Spec.Template.Spec.Volumes = []corev1.Volume{agent.PVCVolume(steps.VolumeData, instanceID.DataPVCName()),
 		agent.PVCVolume(steps.VolumeBackup, "backups")}
 	if i.online {
 		i.showClone(j, p)
 	}
-	j.Annotations = map[string]string{v1.AnnotationPVCs: modelLife{jobMoved: i.moved}.jobPVCs()}
+	j.Annotations = map[string]string{v1.AnnotationPVCs: modelInstance{jobMoved: i.moved}.jobPVCs()}
 	if i.done {
 		endJob(j, p, i.failed)
 	}
 	return append(out, j, p)
 }
 
-func (l modelLife) recordOfImage(n int) *v1.BackupRecord {
-	life := lifeOf(n)
+func (l modelInstance) recordOfImage(n int) *v1.BackupRecord {
+	instanceID := instanceOf(n)
 	r := &v1.BackupRecord{ObjectMeta: metav1.ObjectMeta{
-		Name: l.recordNameOfImage(n), UID: types.UID("image-record-" + uidOf(n)), Labels: life.Labels(),
+		Name: l.recordNameOfImage(n), UID: types.UID("image-record-" + uidOf(n)), Labels: instanceID.Labels(),
 		Finalizers: []string{v1.Finalizer}, CreationTimestamp: metav1.NewTime(now.Add(-time.Minute)),
 	}}
 	if l.image.recordDying {
 		r.DeletionTimestamp = deletedAt(dying1)
 	}
 	r.Spec = v1.BackupRecordSpec{
-		Instance: v1.BackedUpInstance{Kind: life.Kind, Namespace: life.Namespace, NamespaceUID: namespaceUID(l.born),
-			Name: life.Name, XR: life.XR},
+		Instance: v1.BackedUpInstance{Kind: instanceID.Kind, Namespace: instanceID.Namespace, NamespaceUID: namespaceUID(l.born),
+			Name: instanceID.Name, XR: instanceID.XR},
 		Image: runningImage, Version: "8.4.6", Number: 1, Origin: l.image.originOfImage(),
 		Request: l.requestOfImage(), Method: l.image.method(),
-		Archive: &v1.Archive{PVCName: life.BackupPVCName(), Path: r.Name + "/" + catalog.ArchiveName},
+		Archive: &v1.Archive{PVCName: instanceID.BackupPVCName(), Path: r.Name + "/" + catalog.ArchiveName},
 	}
 	r.Status.Phase, r.Status.Message = recordPhases[l.image.record], modelFailure
 	return r
@@ -215,7 +215,7 @@ func (i *modelImage) writeImageStatus(value any) {
 }
 
 func (m *model) writeImageRecord(n int, c change.Change) {
-	i := &m.lives[n].image
+	i := &m.instances[n].image
 	switch c.Verb { //nolint:exhaustive // The controller uses no other verb.
 	case change.Create:
 		if i.record == recordNone {
@@ -235,7 +235,7 @@ func (m *model) writeImageRecord(n int, c change.Change) {
 }
 
 func (m *model) writeImageJob(n int, c change.Change) {
-	i := &m.lives[n].image
+	i := &m.instances[n].image
 	if c.Verb == change.Delete {
 		i.job = dying1
 		return

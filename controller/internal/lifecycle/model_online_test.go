@@ -29,25 +29,25 @@ func (c modelClone) method() v1.BackupMethod {
 
 // clones adds the events of a clone of the server by a running Job.
 func (m model) clones(n int, runs bool, add adder) {
-	l := m.lives[n]
+	l := m.instances[n]
 	i := l.image
 	runs = runs && i.online && i.cloned == 0
 	add("the server is cloned", false, runs && l.pod && i.cloner, func(w *model) {
-		if w.lives[n].image.cloned = l.rows + 1; !i.access {
+		if w.instances[n].image.cloned = l.rows + 1; !i.access {
 			w.broken = "a Job has an account, and no Secret says so"
 		}
 	})
 	add("the clone is refused", false, runs && l.pod && !i.cloner,
-		func(w *model) { w.lives[n].image.done, w.lives[n].image.failed = true, true })
+		func(w *model) { w.instances[n].image.done, w.instances[n].image.failed = true, true })
 	add("the clone finds no server", false, runs && !l.pod, func(w *model) {
-		w.lives[n].image.done, w.lives[n].image.failed = true, true
+		w.instances[n].image.done, w.instances[n].image.failed = true, true
 	})
 }
 
 // accessOf returns the Secret with which the Job of an instance logs in to the server.
 func accessOf(n int) client.Object {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: lifeOf(n).Accesses().Clone(),
-		UID: "access", Labels: lifeOf(n).Labels()}}
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: instanceOf(n).Accesses().Clone(),
+		UID: "access", Labels: instanceOf(n).Labels()}}
 }
 
 // showClone turns a backup Job into the Job of an online backup, which does not mount the data volume.
@@ -65,7 +65,7 @@ func (c modelClone) showClone(j *batchv1.Job, p *corev1.Pod) {
 
 // writeServer applies a change that the controller makes in the running server of an instance.
 func (m *model) writeServer(n int, verb change.Verb) {
-	i := &m.lives[n].image
+	i := &m.instances[n].image
 	if verb == change.CheckData {
 		return // The model contains no data outside of the data directory.
 	}

@@ -152,13 +152,13 @@ func (m model) gather() ([]*instance.State, error) {
 // gatherListed reads the instances, and adds the current list of backups to their status. No decision depends on that
 // list, so the model does not contain it.
 func gatherListed(g *instance.Gatherer) ([]*instance.State, error) {
-	lives, err := g.Gather(context.Background(), key())
-	for _, s := range lives {
+	instances, err := g.Gather(context.Background(), key())
+	for _, s := range instances {
 		if s.XR != nil {
 			s.XR.Status.Backups = &v1.BackupsStatus{Recent: v1.ListBackups(s.Records)}
 		}
 	}
-	return lives, err
+	return instances, err
 }
 
 func (m model) gatherer() *instance.Gatherer { return gathererOf(modelReader{m, m.objects()}) }
@@ -199,10 +199,10 @@ func (m model) trialObjects() []client.Object {
 		return nil
 	}
 	n := int(m.trial.backup) - 1
-	life := lifeOf(n)
-	labels := life.Labels()
+	instanceID := instanceOf(n)
+	labels := instanceID.Labels()
 	labels[v1.LabelComponent] = v1.ComponentRestoreTest
-	meta := metav1.ObjectMeta{Namespace: "default", Name: life.Jobs().RestoreTest(), UID: trialOf(n), Labels: labels,
+	meta := metav1.ObjectMeta{Namespace: "default", Name: instanceID.Jobs().RestoreTest(), UID: trialOf(n), Labels: labels,
 		Annotations: map[string]string{v1.AnnotationRestoreTest: string(turnOf(n))}, CreationTimestamp: metav1.NewTime(now),
 		DeletionTimestamp: deletedAt(m.trial.job)}
 	j := &batchv1.Job{ObjectMeta: meta}
@@ -255,8 +255,8 @@ func (m model) objects() []client.Object {
 		out = append(out, m.claimObject())
 	}
 	if m.pvc != none {
-		l := lifeOf(int(m.pvcLife) - 1)
-		c := m.claimOf(int(m.pvcLife)-1, "default", l.DataPVCName(), "home", m.pvc, m.pvcHeld)
+		l := instanceOf(int(m.pvcInstance) - 1)
+		c := m.claimOf(int(m.pvcInstance)-1, "default", l.DataPVCName(), "home", m.pvc, m.pvcHeld)
 		if m.pvcMarked {
 			steps.MarkUID(c)
 		}
@@ -272,12 +272,12 @@ func (m model) objects() []client.Object {
 	}
 	out = append(out, m.trialObjects()...)
 	out = append(out, m.backupObjects()...)
-	for n := range m.lives {
-		out = append(out, m.lives[n].objects(n, m.required)...)
+	for n := range m.instances {
+		out = append(out, m.instances[n].objects(n, m.required)...)
 		out = append(out, m.removeObject(n)...)
-		if l := m.lives[n]; l.handle != none {
-			out = append(out, m.claimOf(n, placeName(l.handlePlace), lifeOf(n).RescueName("data"), handleUID, l.handle,
-				l.handleHeld))
+		if l := m.instances[n]; l.handle != none {
+			out = append(out, m.claimOf(n, placeName(l.handlePlace), instanceOf(n).RecoveryName("data"), handleUID, l.handle,
+				l.handleBlocked))
 		}
 	}
 	return out
@@ -289,8 +289,8 @@ func turnOf(n int) types.UID { return types.UID("turn-" + uidOf(n)) }
 func trialOf(n int) types.UID { return types.UID("trial-" + uidOf(n)) }
 
 func placeName(place int8) string {
-	if place == atRescue {
-		return v1.RescueNamespace
+	if place == atRecovery {
+		return v1.RecoveryNamespace
 	}
 	return "default"
 }
@@ -311,9 +311,9 @@ func (m model) claimObject() client.Object {
 }
 
 func (m model) claimOf(n int, namespace, name, uid string, state int8, held bool) *corev1.PersistentVolumeClaim {
-	life, l := lifeOf(n), m.lives[n]
+	instanceID, l := instanceOf(n), m.instances[n]
 	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
-		Namespace: namespace, Name: name, UID: types.UID(uid), Labels: life.Labels(), Annotations: agent.Annotations(life),
+		Namespace: namespace, Name: name, UID: types.UID(uid), Labels: instanceID.Labels(), Annotations: agent.Annotations(instanceID),
 		Finalizers: ourFinalizer(held), DeletionTimestamp: deletedAt(state),
 	}}
 	if l.claimMarked {
@@ -355,7 +355,7 @@ func (m model) backupPV(n int) client.Object {
 			Annotations: map[string]string{}}}
 	v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
 	if volume.retained {
-		v.Labels, v.Spec.PersistentVolumeReclaimPolicy = steps.BackupLabels(lifeOf(0)), corev1.PersistentVolumeReclaimRetain
+		v.Labels, v.Spec.PersistentVolumeReclaimPolicy = steps.BackupLabels(instanceOf(0)), corev1.PersistentVolumeReclaimRetain
 		v.Annotations[v1.AnnotationNamespaceUID], v.Annotations[v1.AnnotationReclaimPolicy] = string(
 			namespaceUID(volume.owner)), string(corev1.PersistentVolumeReclaimDelete)
 	}
@@ -371,18 +371,18 @@ func (m model) backupPV(n int) client.Object {
 }
 
 func (m model) backupName(namespace int8) string {
-	if namespace == atRescue {
-		return m.rescuing().RescueName("backups")
+	if namespace == atRecovery {
+		return m.rescuing().RecoveryName("backups")
 	}
-	return lifeOf(0).BackupPVCName()
+	return instanceOf(0).BackupPVCName()
 }
 
 // rescuing returns the instance that is backed up in the recovery namespace.
-func (m model) rescuing() v1.Instance { return lifeOf(m.rescued()) }
+func (m model) rescuing() v1.Instance { return instanceOf(m.rescued()) }
 
 func (m model) rescued() int {
-	return max(slices.IndexFunc(m.lives[:], func(l modelLife) bool {
-		return l.handlePlace == atRescue && l.handle != none
+	return max(slices.IndexFunc(m.instances[:], func(l modelInstance) bool {
+		return l.handlePlace == atRecovery && l.handle != none
 	}), 0)
 }
 
@@ -402,9 +402,9 @@ func (m model) backupPVC() client.Object {
 }
 
 // objects returns the objects of one instance.
-func (l modelLife) objects(n int, required bool) []client.Object {
-	life := lifeOf(n)
-	meta := metav1.ObjectMeta{Namespace: "default", Name: "db", Labels: life.Labels()}
+func (l modelInstance) objects(n int, required bool) []client.Object {
+	instanceID := instanceOf(n)
+	meta := metav1.ObjectMeta{Namespace: "default", Name: "db", Labels: instanceID.Labels()}
 	var out []client.Object
 	if l.xr != none {
 		out = append(out, l.xrObject(n, required))
@@ -418,7 +418,7 @@ func (l modelLife) objects(n int, required bool) []client.Object {
 	}
 	if l.pod {
 		p := &corev1.Pod{ObjectMeta: meta, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
-		p.Spec.Volumes = []corev1.Volume{agent.PVCVolume("data", life.DataPVCName())}
+		p.Spec.Volumes = []corev1.Volume{agent.PVCVolume("data", instanceID.DataPVCName())}
 		out = append(out, p)
 	}
 	if l.pv {
@@ -433,7 +433,7 @@ func (l modelLife) objects(n int, required bool) []client.Object {
 	return append(append(out, l.imageObjects(n)...), l.jobObjects(n)...)
 }
 
-func (l modelLife) xrObject(n int, required bool) client.Object {
+func (l modelInstance) xrObject(n int, required bool) client.Object {
 	u := ofKind(instance.XRKind)
 	u.SetName("x" + strconv.Itoa(n+1))
 	u.SetUID(types.UID(uidOf(n)))
@@ -458,10 +458,10 @@ func (l modelLife) xrObject(n int, required bool) client.Object {
 			remembered["firstBackupNumber"] = l.backupNumber() - 1
 		}
 		if l.previous < 0 {
-			remembered["previousBackup"], remembered["heldBackup"] = v1.PreviousHeld, lifeOf(int(-l.previous-1)).RecordName()
+			remembered["previousBackup"], remembered["heldBackup"] = v1.PreviousHeld, instanceOf(int(-l.previous-1)).RecordName()
 		}
 		if l.previous > 0 {
-			remembered["previousBackup"] = lifeOf(int(l.previous - 1)).RecordName()
+			remembered["previousBackup"] = instanceOf(int(l.previous - 1)).RecordName()
 		}
 	}
 	if l.restore > 0 {
@@ -469,7 +469,7 @@ func (l modelLife) xrObject(n int, required bool) client.Object {
 		if l.restored {
 			phase = v1.RestoreSucceeded
 		}
-		status["restore"] = map[string]any{"backup": lifeOf(int(l.restore - 1)).RecordName(), "phase": string(phase)}
+		status["restore"] = map[string]any{"backup": instanceOf(int(l.restore - 1)).RecordName(), "phase": string(phase)}
 	}
 	l.statusOfImage(status, remembered)
 	marks := map[string]string{}
@@ -492,7 +492,7 @@ func (l modelLife) xrObject(n int, required bool) client.Object {
 
 // backupNumber returns the number of the instance's next backup. Backups of the two previous instances have the
 // numbers 1 and 2.
-func (l modelLife) backupNumber() int64 {
+func (l modelInstance) backupNumber() int64 {
 	n := int64(max(l.previous, -l.previous)) + 1
 	if l.image.counted {
 		n++
@@ -500,8 +500,8 @@ func (l modelLife) backupNumber() int64 {
 	return n
 }
 
-func (l modelLife) volumeObject(n int) client.Object {
-	life := lifeOf(n)
+func (l modelInstance) volumeObject(n int) client.Object {
+	instanceID := instanceOf(n)
 	v := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: volumeNames[n], Finalizers: ourFinalizer(l.held),
 			Annotations: map[string]string{}}}
@@ -510,8 +510,8 @@ func (l modelLife) volumeObject(n int) client.Object {
 		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 	}
 	if l.labelled {
-		v.Labels = life.Labels()
-		v.Annotations = agent.Annotations(life)
+		v.Labels = instanceID.Labels()
+		v.Annotations = agent.Annotations(instanceID)
 		v.Annotations[v1.AnnotationNamespaceUID], v.Annotations[v1.AnnotationDeletionPolicy] = string(
 			namespaceUID(l.born)), "Backup"
 		v.Annotations[v1.AnnotationReclaimPolicy] = "Delete"
@@ -528,9 +528,9 @@ func (l modelLife) volumeObject(n int) client.Object {
 	if l.pvMark > 0 {
 		v.Annotations[v1.AnnotationPublished] = l.published(n, l.pvMark)
 	}
-	name, uid := life.DataPVCName(), "home"
+	name, uid := instanceID.DataPVCName(), "home"
 	if l.refPlace != atHome {
-		name, uid = life.RescueName("data"), handleUID
+		name, uid = instanceID.RecoveryName("data"), handleUID
 	}
 	v.Spec.ClaimRef = steps.ReservedFor(placeName(l.refPlace), name)
 	switch l.ref {
@@ -552,7 +552,7 @@ const (
 )
 
 // jobPVCs returns the annotation of the backup Job with the UIDs of the PVCs that it was created for.
-func (l modelLife) jobPVCs() string {
+func (l modelInstance) jobPVCs() string {
 	data, backups := "home", backupsUID
 	if l.jobPlace != atHome {
 		data = handleUID
@@ -567,34 +567,34 @@ func (l modelLife) jobPVCs() string {
 }
 
 // restoreObjects returns the Job of a completed restore and its pod.
-func (l modelLife) restoreObjects(n int) []client.Object {
-	life := lifeOf(n)
-	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: life.Jobs().Restore(),
-		UID: types.UID("restore-" + uidOf(n)), Labels: life.Labels()}}
+func (l modelInstance) restoreObjects(n int) []client.Object {
+	instanceID := instanceOf(n)
+	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: instanceID.Jobs().Restore(),
+		UID: types.UID("restore-" + uidOf(n)), Labels: instanceID.Labels()}}
 	j.Status.Conditions = []batchv1.JobCondition{
 		{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now)}}
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "restore-" + uidOf(n),
-		Labels: life.Labels(), OwnerReferences: []metav1.OwnerReference{{UID: j.UID, Controller: new(true)}}}}
-	p.Spec.Volumes = []corev1.Volume{agent.PVCVolume("data", life.DataPVCName())}
+		Labels: instanceID.Labels(), OwnerReferences: []metav1.OwnerReference{{UID: j.UID, Controller: new(true)}}}}
+	p.Spec.Volumes = []corev1.Volume{agent.PVCVolume("data", instanceID.DataPVCName())}
 	p.Status.Phase = corev1.PodSucceeded
 	return []client.Object{j, p}
 }
 
-func (l modelLife) jobObjects(n int) []client.Object {
+func (l modelInstance) jobObjects(n int) []client.Object {
 	if l.job == none {
 		return nil
 	}
-	name := lifeOf(n).Jobs().Backup()
+	name := instanceOf(n).Jobs().Backup()
 	if l.jobPlace != atHome {
-		name = lifeOf(n).RescueName(v1.ComponentBackup)
+		name = instanceOf(n).RecoveryName(v1.ComponentBackup)
 	}
 	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: placeName(l.jobPlace), Name: name,
-		UID: types.UID("job-" + uidOf(n)), Labels: lifeOf(n).Labels(), DeletionTimestamp: deletedAt(l.job)}}
+		UID: types.UID("job-" + uidOf(n)), Labels: instanceOf(n).Labels(), DeletionTimestamp: deletedAt(l.job)}}
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: j.Namespace, Name: "agent-" + uidOf(n),
 		OwnerReferences: []metav1.OwnerReference{{UID: j.UID, Controller: new(true)}}}}
-	mounts := lifeOf(n).DataPVCName()
+	mounts := instanceOf(n).DataPVCName()
 	if l.jobPlace != atHome {
-		mounts = lifeOf(n).RescueName("data")
+		mounts = instanceOf(n).RecoveryName("data")
 	}
 	p.Spec.Volumes = []corev1.Volume{agent.PVCVolume("data", mounts)}
 	j.Spec.Template.Spec.Volumes = []corev1.Volume{agent.PVCVolume(steps.VolumeData, mounts),

@@ -24,28 +24,28 @@ import (
 // records adds the events of a user about BackupRecords. A user can delete a BackupRecord at any time with kubectl,
 // with or without the annotation that allows the deletion of the archive. A user can also remove the finalizer.
 func (m model) records(add adder) {
-	for n := range m.lives {
-		l := m.lives[n]
+	for n := range m.instances {
+		l := m.instances[n]
 		exists := l.record != recordNone
 		add("the record is deleted", true, m.drops > 0 && exists && !l.recordDying, func(w *model) {
 			w.drops--
-			w.lives[n].recordDying = true
+			w.instances[n].recordDying = true
 		})
 		add("the record is deleted with its archive", true, m.drops > 0 && exists && !l.recordDying, func(w *model) {
 			w.drops--
-			w.lives[n].recordDying, w.lives[n].markedForRemoval = true, true
+			w.instances[n].recordDying, w.instances[n].markedForRemoval = true, true
 		})
 		add("the record's finalizer is taken off, and it is gone", true, m.drops > 0 && exists, func(w *model) {
 			w.drops--
-			w.lives[n].loseRecord()
+			w.instances[n].loseRecord()
 		})
-		add("the record is gone", false, l.recordDying && !l.recordHeld, func(w *model) { w.lives[n].loseRecord() })
+		add("the record is gone", false, l.recordDying && !l.recordHeld, func(w *model) { w.instances[n].loseRecord() })
 		lacks := l.noted > 0 && !exists
 		add("a person asks for the record", true, m.words > 0 && lacks && !l.wanted && !l.toStore, func(w *model) {
 			w.words--
 			w.volumes[l.archivedOn].asked = int8(n + 1) //nolint:gosec // There are two.
-			for i := range w.lives {                    // The volume has one annotation for all backups.
-				w.lives[i].wanted = i == n || w.lives[i].wanted && w.lives[i].archivedOn != l.archivedOn
+			for i := range w.instances {                // The volume has one annotation for all backups.
+				w.instances[i].wanted = i == n || w.instances[i].wanted && w.instances[i].archivedOn != l.archivedOn
 			}
 		})
 		// The controller creates a BackupRecord again on request. For a backup on a volume, it does so only after the
@@ -53,32 +53,32 @@ func (m model) records(add adder) {
 		// which instances exist.
 		add("a person makes the record", true, m.words > 0 && lacks && (l.toStore || l.over()), func(w *model) {
 			w.words--
-			w.lives[n].makeRecord()
-			w.lives[n].recordHeld = false
+			w.instances[n].makeRecord()
+			w.instances[n].recordHeld = false
 		})
 		add("a person forgets the backup", true, m.words > 0 && lacks && l.forgotten != l.noted, func(w *model) {
 			w.words--
-			w.lives[n].forgotten = l.noted
+			w.instances[n].forgotten = l.noted
 			w.truth = w.remaining()
 		})
 		add("the archive is removed", false, l.erase == alive1 && !l.erased && m.reaches(l), func(w *model) {
-			w.lives[n].erased, w.lives[n].archived = true, 0
+			w.instances[n].erased, w.instances[n].archived = true, 0
 			if !l.markedForRemoval {
 				w.broken = "an archive is removed that nobody named"
 			}
 			w.truth = w.remaining()
 		})
 		add("the erasing Job is gone", false, l.erase == dying1 || l.erase != none && m.namespace == none,
-			func(w *model) { w.lives[n].erase, w.lives[n].erased = none, false })
+			func(w *model) { w.instances[n].erase, w.instances[n].erased = none, false })
 	}
 }
 
-func (l *modelLife) loseRecord() {
+func (l *modelInstance) loseRecord() {
 	l.record, l.recordDying, l.markedForRemoval, l.recordHeld, l.verdict, l.turn, l.heard =
 		recordNone, false, false, false, verdictNone, turnNone, false
 }
 
-func (l *modelLife) makeRecord() {
+func (l *modelInstance) makeRecord() {
 	if l.record == recordNone {
 		l.record, l.recordHeld, l.wanted = recordNew, true, false
 		l.recordNo++
@@ -86,10 +86,10 @@ func (l *modelLife) makeRecord() {
 }
 
 // over reports whether an instance is deleted, so that only its backup is left.
-func (l modelLife) over() bool { return l.xr == none && !l.held && l.handle == none }
+func (l modelInstance) over() bool { return l.xr == none && !l.held && l.handle == none }
 
 // reaches reports whether a Job can read the archive of an instance.
-func (m model) reaches(l modelLife) bool {
+func (m model) reaches(l modelInstance) bool {
 	if l.toStore {
 		return !m.down
 	}
@@ -99,7 +99,7 @@ func (m model) reaches(l modelLife) bool {
 // beside reports whether an archive of another instance exists, and no user has allowed instances to start without
 // it.
 func (m model) beside(n int) bool {
-	for i, l := range m.lives {
+	for i, l := range m.instances {
 		if i != n && l.archived > 0 && l.noted > 0 && l.forgotten != l.noted {
 			return true
 		}
@@ -109,13 +109,13 @@ func (m model) beside(n int) bool {
 
 // waitsForRecord reports whether a BackupRecord is being deleted together with its archive.
 func (m model) waitsForRecord(n int) bool {
-	return slices.ContainsFunc(m.lives[:], func(l modelLife) bool { return l.recordDying && l.markedForRemoval }) && n >= 0
+	return slices.ContainsFunc(m.instances[:], func(l modelInstance) bool { return l.recordDying && l.markedForRemoval }) && n >= 0
 }
 
 // remaining returns the number of rows that still exist after a user gave up a backup.
 func (m model) remaining() int8 {
 	var most int8
-	for _, l := range m.lives {
+	for _, l := range m.instances {
 		if l.pv && l.held {
 			most = max(most, l.rows)
 		}
@@ -157,31 +157,31 @@ func (m model) archived(decide third) ([]move, error) {
 
 // quiet reports whether all BackupRecords and volumes are up to date, so that the controller would write nothing.
 func (m model) quiet() bool {
-	return m.volumes[0].asked+m.volumes[1].asked == 0 && !slices.ContainsFunc(m.lives[:], func(l modelLife) bool {
-		proven := l.record == recordProven
-		if i := l.image; i.record != recordNone && (i.recordDying || i.noted != (i.record == recordProven)) {
+	return m.volumes[0].asked+m.volumes[1].asked == 0 && !slices.ContainsFunc(m.instances[:], func(l modelInstance) bool {
+		verified := l.record == recordVerified
+		if i := l.image; i.record != recordNone && (i.recordDying || i.noted != (i.record == recordVerified)) {
 			return true
 		}
 		return l.record != recordNone &&
-			(l.recordDying || !l.recordHeld || proven != (l.noted == l.recordNo) || !proven && l.noted > 0)
+			(l.recordDying || !l.recordHeld || verified != (l.noted == l.recordNo) || !verified && l.noted > 0)
 	})
 }
 
 // idleArchive reports whether a step writes nothing that the model contains.
 func idleArchive(step catalog.ArchiveStep) bool {
-	return step.Action == steps.Wait || step.Action == catalog.TellRecord
+	return step.Action == steps.Wait || step.Action == catalog.ReportDelay
 }
 
-var recordPhases = []v1.BackupPhase{"", v1.BackupPending, v1.BackupRunning, v1.BackupFailed, v1.BackupProven,
+var recordPhases = []v1.BackupPhase{"", v1.BackupPending, v1.BackupRunning, v1.BackupFailed, v1.BackupVerified,
 	recordNew: ""}
 
 // recordObject returns the BackupRecord of an instance. Each time the BackupRecord is created again, its number
 // increases.
-func (l modelLife) recordObject(n int, number int8) *v1.BackupRecord {
-	life := lifeOf(n)
-	r := backup.NewRecord(instance.NewState(instance.Subject{Life: life, XR: composite("XMySQL", "x", uidOf(n)),
+func (l modelInstance) recordObject(n int, number int8) *v1.BackupRecord {
+	instanceID := instanceOf(n)
+	r := backup.NewRecord(instance.NewState(instance.Subject{Instance: instanceID, XR: composite("XMySQL", "x", uidOf(n)),
 		Namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{UID: namespaceUID(l.born)}}}))
-	r.Name, r.Spec.Origin = life.RecordName(), v1.OriginDeletion
+	r.Name, r.Spec.Origin = instanceID.RecordName(), v1.OriginDeletion
 	r.UID = types.UID("record-" + uidOf(n) + strings.Repeat("-again", int(number)-1))
 	r.CreationTimestamp = metav1.NewTime(now.Add(time.Duration(n) * time.Minute))
 	r.Finalizers, r.DeletionTimestamp = ourFinalizer(l.recordHeld), nil
@@ -197,9 +197,9 @@ func (l modelLife) recordObject(n int, number int8) *v1.BackupRecord {
 	if l.image.counted {
 		r.Spec.Number++
 	}
-	r.Spec.Archive = &v1.Archive{PVCName: life.BackupPVCName(), Path: r.Name + "/" + catalog.ArchiveName}
+	r.Spec.Archive = &v1.Archive{PVCName: instanceID.BackupPVCName(), Path: r.Name + "/" + catalog.ArchiveName}
 	if l.toStore {
-		r.Spec.Archive = &v1.Archive{Store: modelStore, Path: v1.StoreFolder(r.Spec.Instance, r.Name) + "/aaaaaaaaaa.tar.zst",
+		r.Spec.Archive = &v1.Archive{Store: modelStore, Path: v1.StorePrefix(r.Spec.Instance, r.Name) + "/aaaaaaaaaa.tar.zst",
 			SHA256: strings.Repeat("a", 64)}
 	}
 	if l.turn != turnNone {
@@ -217,35 +217,35 @@ func (l modelLife) recordObject(n int, number int8) *v1.BackupRecord {
 
 // annotated adds the backup metadata to a backup volume.
 func (m model) annotated(v *corev1.PersistentVolume, index int) {
-	for n, l := range m.lives {
-		name := lifeOf(n).RecordName()
+	for n, l := range m.instances {
+		name := instanceOf(n).RecordName()
 		if l.image.noted && int(l.image.archivedOn) == index {
-			v.Annotations[v1.AnnotationBackupPrefix+l.recordNameOfImage(n)] = catalog.NoteText(l.recordOfImage(n))
+			v.Annotations[v1.AnnotationBackupPrefix+l.recordNameOfImage(n)] = catalog.EntryText(l.recordOfImage(n))
 		}
 		if l.toStore {
 			continue
 		}
 		if l.noted > 0 && int(l.archivedOn) == index {
-			v.Annotations[v1.AnnotationBackupPrefix+name] = catalog.NoteText(l.recordObject(n, l.noted))
+			v.Annotations[v1.AnnotationBackupPrefix+name] = catalog.EntryText(l.recordObject(n, l.noted))
 		}
 		if l.forgotten > 0 && int(l.archivedOn) == index {
 			v.Annotations[v1.AnnotationForgetPrefix+name] = string(l.recordObject(n, l.forgotten).UID)
 		}
 	}
-	if life := m.volumes[index].asked; life > 0 {
-		v.Annotations[v1.AnnotationMakeRecord] = lifeOf(int(life) - 1).RecordName()
+	if instanceID := m.volumes[index].asked; instanceID > 0 {
+		v.Annotations[v1.AnnotationMakeRecord] = instanceOf(int(instanceID) - 1).RecordName()
 	}
 }
 
 // removeObject returns the Job that removes the archive of an instance.
 func (m model) removeObject(n int) []client.Object {
-	l, life := m.lives[n], lifeOf(n)
+	l, instanceID := m.instances[n], instanceOf(n)
 	if l.erase == none {
 		return nil
 	}
 	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "default", Name: v1.RemovalJobName(life.RecordName()), UID: types.UID("erase-" + uidOf(n)),
-		Labels: life.Labels(), DeletionTimestamp: deletedAt(l.erase),
+		Namespace: "default", Name: v1.RemovalJobName(instanceID.RecordName()), UID: types.UID("erase-" + uidOf(n)),
+		Labels: instanceID.Labels(), DeletionTimestamp: deletedAt(l.erase),
 		Annotations: map[string]string{v1.AnnotationRemoves: "backups/" + backupPVNames[l.archivedOn]},
 	}}
 	if l.erased {
@@ -270,8 +270,8 @@ func recordStarts() map[string]model {
 		"tested record deleted": base.with(func(m *model) { m.testsRestores, m.words = true, 1 }),
 		"two records deleted":   base.with(func(m *model) { m.deletes, m.drops, m.words, m.writes = 2, 2, 1, 2 }),
 		"two records lost": base.with(func(m *model) {
-			over := modelLife{born: 1, rows: 1, archived: 2, noted: 1, recordNo: 1}
-			m.creates, m.deletes, m.drops, m.words, m.lives = 0, 0, 0, 4, [2]modelLife{over, over}
+			over := modelInstance{born: 1, rows: 1, archived: 2, noted: 1, recordNo: 1}
+			m.creates, m.deletes, m.drops, m.words, m.instances = 0, 0, 0, 4, [2]modelInstance{over, over}
 			m.backup, m.backupRetained, m.volumes[0] = alive1, true, modelVolume{made: 1, owner: 1, retained: true}
 		}),
 	}
@@ -300,9 +300,9 @@ func recordsAreKept(t *testing.T, start string) {
 // TestModelRecordsFindsBugs checks that the model detects bugs in decisions about BackupRecords.
 func TestModelRecordsFindsBugs(t *testing.T) {
 	t.Parallel()
-	withoutNotes := func(s *instance.State) steps.Step {
+	withoutEntries := func(s *instance.State) steps.Step {
 		if s.XR != nil && !s.XR.IsDeleting() {
-			s.Notes = nil
+			s.Entries = nil
 		}
 		return Next(s)
 	}
@@ -313,13 +313,13 @@ func TestModelRecordsFindsBugs(t *testing.T) {
 		next    decision
 		third   third
 	}{
-		"records are the truth": {creates: 2, reason: "What has no record is not there.", next: withoutNotes},
+		"records are the truth": {creates: 2, reason: "What has no record is not there.", next: withoutEntries},
 		"proven before noted": {creates: 2, reason: "The volume does not know what the record says.",
 			next: func(s *instance.State) steps.Step {
-				if step := Next(s); step.Action != steps.NoteBackup {
+				if step := Next(s); step.Action != steps.RecordBackup {
 					return step
 				}
-				s.Notes = []instance.Note{{Name: s.Record().Name, BackupNote: s.Record().Note()}}
+				s.Entries = []instance.Entry{{Name: s.Record().Name, BackupEntry: s.Record().Entry()}}
 				return withChanges(s, backup.WriteIndex(s))
 			}},
 		"a word is not waited for": {creates: 1, reason: "A record takes its archive along that nobody named.",
@@ -334,15 +334,15 @@ func TestModelRecordsFindsBugs(t *testing.T) {
 				next := catalog.NextOfArchives(a)
 				for i := range next {
 					if r := next[i].Record; next[i].Action == catalog.StartRemoval {
-						next[i].Changes = append(catalog.RemoveNotes(a.Volumes, r.Name), steps.RemoveFinalizer(r))
+						next[i].Changes = append(catalog.RemoveEntries(a.Volumes, r.Name), steps.RemoveFinalizer(r))
 					}
 				}
 				return next
 			}},
 		"announced again": {creates: 1, reason: "A record that goes after the data is waited for in vain.",
 			next: func(s *instance.State) steps.Step {
-				if r := s.Record(); s.IsDeleting() && (r == nil || !r.IsProven() && s.BackupJob == nil) {
-					s.Notes = nil
+				if r := s.Record(); s.IsDeleting() && (r == nil || !r.IsVerified() && s.BackupJob == nil) {
+					s.Entries = nil
 				}
 				return Next(s)
 			}},

@@ -20,15 +20,15 @@ func (i modelImage) isAnswering() bool {
 
 // requestsOf adds the event that a user requests a backup of an instance.
 func (m model) requestsOf(n int, add adder) {
-	add("a backup is asked for", true, m.requests > 0 && m.lives[n].pod, func(w *model) {
+	add("a backup is asked for", true, m.requests > 0 && m.instances[n].pod, func(w *model) {
 		w.requests--
-		i := &w.lives[n].image
+		i := &w.instances[n].image
 		i.asked, i.online, i.planned, i.due = true, w.online, w.planned, w.planned
 	})
 }
 
 // statusOfRequest writes the requested backup to the status of the XR, and to the fields in status.internal.
-func (l modelLife) statusOfRequest(status, remembered map[string]any) {
+func (l modelInstance) statusOfRequest(status, remembered map[string]any) {
 	i := l.image
 	if i.asked && l.pod {
 		status["conditions"] = []any{map[string]any{"type": v1.ConditionServing, "status": "True"}}
@@ -63,9 +63,9 @@ func (i modelImage) uidOfRequest() string {
 // backupObjects returns the Backup object of the namespace. Its status does not contain the result of the backup.
 func (m model) backupObjects() []client.Object {
 	var i modelImage
-	for n := range m.lives { // The last existing instance is the current one.
-		if m.lives[n].xr != none {
-			i = m.lives[n].image
+	for n := range m.instances { // The last existing instance is the current one.
+		if m.instances[n].xr != none {
+			i = m.instances[n].image
 		}
 	}
 	if !i.asked || i.planned {
@@ -102,18 +102,18 @@ func (i modelImage) showRequest(spec map[string]any) {
 }
 
 // requestOfImage returns the request in the BackupRecord of the backup.
-func (l modelLife) requestOfImage() string {
+func (l modelInstance) requestOfImage() string {
 	if l.image.asked {
 		return l.image.request()
 	}
 	return ""
 }
 
-func (l modelLife) jobNameOfImage(n int) string {
+func (l modelInstance) jobNameOfImage(n int) string {
 	if l.image.asked {
-		return lifeOf(n).Jobs().Request()
+		return instanceOf(n).Jobs().Request()
 	}
-	return lifeOf(n).Jobs().ImageChange()
+	return instanceOf(n).Jobs().ImageChange()
 }
 
 // writeRequestStatus stores a new value of status.internal.requestedBackup or scheduledBackup.

@@ -25,73 +25,73 @@ type modelStores struct{ reader worldReader }
 
 var errStoreDown = errors.New("the store is down")
 
-func (s modelStores) ReadNote(_ context.Context, _ string, origin v1.BackedUpInstance, record string) (*v1.StoreNote,
+func (s modelStores) ReadEntry(_ context.Context, _ string, origin v1.BackedUpInstance, record string) (*v1.StoreEntry,
 	error) {
 	m := s.reader.model()
 	if m.down {
 		return nil, errStoreDown
 	}
 	n := numberOf(origin.XR)
-	if n >= 0 && m.lives[n].foreign != foreignNone && record == lifeOf(n).RecordName() {
-		return m.lives[n].foreignNote(n), nil
+	if n >= 0 && m.instances[n].foreign != foreignNone && record == instanceOf(n).RecordName() {
+		return m.instances[n].foreignEntry(n), nil
 	}
-	if n < 0 || m.lives[n].noted == 0 || record != lifeOf(n).RecordName() {
+	if n < 0 || m.instances[n].noted == 0 || record != instanceOf(n).RecordName() {
 		return nil, nil //nolint:nilnil // There is no metadata, which is not an error.
 	}
-	return m.lives[n].storeNote(n), nil
+	return m.instances[n].storeEntry(n), nil
 }
 
 func (s modelStores) FindRecovery(context.Context, string, string, []v1.BackupRecord) (*v1.RecoverySource, error) {
 	return nil, errors.New("no instance of the model is recovered to a time")
 }
 
-func (s modelStores) FindNotes(_ context.Context, namespace types.UID, isKnown func(string) bool) ([]instance.FoundNote,
+func (s modelStores) FindEntries(_ context.Context, namespace types.UID, isKnown func(string) bool) ([]instance.FoundEntry,
 	error) {
 	m := s.reader.model()
 	if m.down {
 		return nil, errStoreDown
 	}
-	var out []instance.FoundNote
-	for n, l := range m.lives {
-		if name := lifeOf(n).RecordName(); l.toStore && l.noted > 0 && namespaceUID(l.born) == namespace && !isKnown(name) {
-			out = append(out, instance.FoundNote{StoreNote: l.storeNote(n), Store: modelStore, Record: name,
+	var out []instance.FoundEntry
+	for n, l := range m.instances {
+		if name := instanceOf(n).RecordName(); l.toStore && l.noted > 0 && namespaceUID(l.born) == namespace && !isKnown(name) {
+			out = append(out, instance.FoundEntry{StoreEntry: l.storeEntry(n), Store: modelStore, Record: name,
 				XR: types.UID(uidOf(n)), Forgotten: l.forgotten == l.noted})
 		}
 	}
 	return out, nil
 }
 
-// storeNote returns the metadata next to the archive of an instance in the store.
-func (l modelLife) storeNote(n int) *v1.StoreNote {
+// storeEntry returns the metadata next to the archive of an instance in the store.
+func (l modelInstance) storeEntry(n int) *v1.StoreEntry {
 	r := l.recordObject(n, l.noted)
-	return &v1.StoreNote{BackupNote: r.Note(), Name: r.Name}
+	return &v1.StoreEntry{BackupEntry: r.Entry(), Name: r.Name}
 }
 
-// foreignNote returns the metadata that another cluster with identical names and UIDs has published for this backup.
-func (l modelLife) foreignNote(n int) *v1.StoreNote {
+// foreignEntry returns the metadata that another cluster with identical names and UIDs has published for this backup.
+func (l modelInstance) foreignEntry(n int) *v1.StoreEntry {
 	r := l.recordObject(n, max(l.recordNo, 1))
 	r.Spec.Archive.SHA256 = strings.Repeat("b", 64)
 	if l.foreign == foreignRecord {
 		r.UID = "record-of-another-cluster"
 	}
-	return &v1.StoreNote{BackupNote: r.Note(), Name: r.Name}
+	return &v1.StoreEntry{BackupEntry: r.Entry(), Name: r.Name}
 }
 
 // published returns the value of AnnotationPublished for a BackupRecord.
-func (l modelLife) published(n int, number int8) string {
-	note := l.recordObject(n, number).Note()
-	return note.PublishedArchive()
+func (l modelInstance) published(n int, number int8) string {
+	entry := l.recordObject(n, number).Entry()
+	return entry.PublishedArchive()
 }
 
 // writeStore applies a change that the controller makes in the store.
 func (m *model) writeStore(n int, c change.Change) {
-	switch l := &m.lives[n]; c.Verb { //nolint:exhaustive // The API server applies the other verbs.
+	switch l := &m.instances[n]; c.Verb { //nolint:exhaustive // The API server applies the other verbs.
 	case change.Publish:
 		if l.archived == 0 {
 			m.broken = "a backup is published that is nowhere"
 		}
 		if l.noted == 0 { // Metadata is written only once.
-			l.noted = recordNumber(n, c.Remote.Note.Record)
+			l.noted = recordNumber(n, c.Remote.Entry.Record)
 		}
 	case change.Remove:
 		if !l.markedForRemoval {
@@ -100,7 +100,7 @@ func (m *model) writeStore(n int, c change.Change) {
 		l.archived, l.noted = 0, 0
 		m.truth = m.remaining()
 	case change.RemoveAttempts:
-		if c.Remote.Record == m.lives[n].recordNameOfImage(n) && m.lives[n].image.job != none {
+		if c.Remote.Record == m.instances[n].recordNameOfImage(n) && m.instances[n].image.job != none {
 			m.broken = "what a Job may still write to is discarded"
 		}
 	case change.RemoveLeftovers:
@@ -145,16 +145,16 @@ func TestModelStoreFindsBugs(t *testing.T) {
 		"stores are not asked": {reason: "What has no record is not there.", start: recordStarts()["store, record deleted"],
 			next: func(s *instance.State) steps.Step {
 				if !s.IsDeleting() {
-					s.Notes = nil
+					s.Entries = nil
 				}
 				return Next(s)
 			}},
 		"proven before published": {reason: "The store does not know what the record says, and the record may go.",
 			start: recordStarts()["store, record deleted"], next: func(s *instance.State) steps.Step {
-				if step := Next(s); step.Action != steps.NoteBackup {
+				if step := Next(s); step.Action != steps.RecordBackup {
 					return step
 				}
-				s.Notes = []instance.Note{{Name: s.Record().Name, Store: modelStore, BackupNote: s.Record().Note()}}
+				s.Entries = []instance.Entry{{Name: s.Record().Name, Store: modelStore, BackupEntry: s.Record().Entry()}}
 				return withChanges(s, backup.WriteIndex(s))
 			}},
 		"published unwritten": {reason: "Nothing says of a note that it is this cluster's own, once the record is gone.",
@@ -186,7 +186,7 @@ func TestModelStoreFindsBugs(t *testing.T) {
 		"only the PVC knows": {reason: "When that is gone nobody asks the store any more, and a backup is announced that " +
 			"is never taken.", start: recordStarts()["store, record deleted"], next: func(s *instance.State) steps.Step {
 			if s.XR != nil && s.XR.IsDeleting() && s.DataPVC == nil && s.DataPV == nil {
-				s.XR.Status.BackupStore, s.Notes = "", nil
+				s.XR.Status.BackupStore, s.Entries = "", nil
 			}
 			return Next(s)
 		}},

@@ -20,7 +20,7 @@ const (
 	atHome int8 = iota
 	// besideHome is the namespace of the instance, under names that contain the instance's UID.
 	besideHome
-	atRescue
+	atRecovery
 )
 
 // States of the claimRef of a data volume.
@@ -36,7 +36,7 @@ const (
 	recordPending
 	recordRunning
 	recordFailed
-	recordProven
+	recordVerified
 	// recordNew is a BackupRecord without a status.
 	recordNew
 )
@@ -64,9 +64,9 @@ const (
 	turnNamed
 )
 
-// A modelLife is the state of one instance. The model counts the rows instead of storing them, which is enough to
+// A modelInstance is the state of one instance. The model counts the rows instead of storing them, which is enough to
 // detect a missing row.
-type modelLife struct { //nolint:recvcheck // Methods that apply an event change the value. All others get a copy.
+type modelInstance struct { //nolint:recvcheck // Methods that apply an event change the value. All others get a copy.
 	xr                              int8
 	born                            int8 // The number of its namespace, from 1.
 	ours, cross                     bool
@@ -102,7 +102,7 @@ type modelLife struct { //nolint:recvcheck // Methods that apply an event change
 	erase                         int8 // The Job that removes the archive.
 	erased                        bool
 	handle, handlePlace           int8
-	handleHeld                    bool
+	handleBlocked                 bool
 	toStore                       bool // Its backup is written to a store, and not to a volume.
 	// Generations of the BackupRecord that the annotation AnnotationPublished of the XR, the volume and the PVC
 	// names.
@@ -140,7 +140,7 @@ type model struct { //nolint:recvcheck // Methods that apply an event change the
 	pvc            int8
 	pvcHeld        bool
 	pvcMarked      bool
-	pvcLife        int8
+	pvcInstance    int8
 	backup         int8
 	backupRetained bool
 	backupAt       int8
@@ -153,7 +153,7 @@ type model struct { //nolint:recvcheck // Methods that apply an event change the
 	store, down bool
 	truth       int8
 	born        int8
-	lives       [2]modelLife
+	instances   [2]modelInstance
 
 	// testsRestores is true if backups are restore-tested. required is true if the data is deleted only after a
 	// successful restore test.
@@ -201,7 +201,7 @@ func uidOf(n int) string { return uids[n] }
 // numberOf returns the index of the instance with a UID, or -1 if there is none.
 func numberOf(uid types.UID) int { return slices.Index(uids, string(uid)) }
 
-func lifeOf(n int) v1.Instance { return key().Life(uidType(uidOf(n))) }
+func instanceOf(n int) v1.Instance { return key().Instance(uidType(uidOf(n))) }
 
 // moves returns the possible events that users, Kubernetes, Crossplane, the function and Jobs cause. The events of
 // the controller come from Next.
@@ -214,7 +214,7 @@ func (m model) moves() []move {
 	}
 	m.users(add)
 	m.crossplane(add)
-	for n := range m.lives {
+	for n := range m.instances {
 		m.function(n, add)
 		m.kubernetes(n, add)
 		m.jobs(n, add)
@@ -257,98 +257,98 @@ func (m model) users(add adder) {
 		w.relents--
 		w.required = false
 	})
-	for n := range m.lives {
-		l := m.lives[n]
+	for n := range m.instances {
+		l := m.instances[n]
 		copied := m.copies > 0 && l.toStore && l.xr == dying1 && l.noted == 0 && l.foreign == foreignNone
 		add("another cluster publishes its backup", true, copied, func(w *model) {
 			w.copies--
-			w.lives[n].foreign = foreignRecord
+			w.instances[n].foreign = foreignRecord
 		})
 		add("another cluster publishes its backup under the same record", true, copied && l.record != recordNone,
 			func(w *model) {
 				w.copies--
-				w.lives[n].foreign = foreignSum
+				w.instances[n].foreign = foreignSum
 			})
 		add("a person moves the other cluster's backup away", false, l.foreign != foreignNone,
-			func(w *model) { w.lives[n].foreign = foreignNone })
+			func(w *model) { w.instances[n].foreign = foreignNone })
 		add("a row is written", true, m.writes > 0 && l.pod, func(w *model) {
 			w.writes--
-			w.lives[n].rows++
+			w.instances[n].rows++
 			w.truth++
 		})
 		add("the finalizers are taken off", true, m.strips > 0 && l.xr == dying1 && l.ours, func(w *model) {
 			w.strips--
-			w.lives[n].ours, w.lives[n].cross, w.claimOurs = false, false, false
+			w.instances[n].ours, w.instances[n].cross, w.claimOurs = false, false, false
 		})
 	}
 }
 
 // cleared reports whether all objects of the deleted namespace have been deleted.
 func (m model) cleared() bool {
-	return !slices.ContainsFunc(m.lives[:], func(l modelLife) bool {
-		return m.trial.job != none || l.deployment != none || l.service || l.pod || l.job != none && l.jobPlace != atRescue
+	return !slices.ContainsFunc(m.instances[:], func(l modelInstance) bool {
+		return m.trial.job != none || l.deployment != none || l.service || l.pod || l.job != none && l.jobPlace != atRecovery
 	})
 }
 
 func (m model) crossplane(add adder) {
 	bound := int(m.claimXR) - 1
-	add("Crossplane makes an XR", false, m.claim == alive1 && m.claimXR == 0 && int(m.born) < len(m.lives),
+	add("Crossplane makes an XR", false, m.claim == alive1 && m.claimXR == 0 && int(m.born) < len(m.instances),
 		func(w *model) {
-			w.lives[w.born] = modelLife{xr: alive1, cross: true, born: m.current, toStore: m.store}
+			w.instances[w.born] = modelInstance{xr: alive1, cross: true, born: m.current, toStore: m.store}
 			w.born++
 			w.claimXR = w.born
 		})
-	add("Crossplane deletes the XR", false, m.claim == dying1 && bound >= 0 && m.lives[max(bound, 0)].xr == alive1,
-		func(w *model) { w.lives[bound].xr = dying1 })
+	add("Crossplane deletes the XR", false, m.claim == dying1 && bound >= 0 && m.instances[max(bound, 0)].xr == alive1,
+		func(w *model) { w.instances[bound].xr = dying1 })
 	add("the claim is gone", false, m.claim == dying1 && !m.claimOurs &&
-		(bound < 0 || m.lives[max(bound, 0)].xr != alive1), func(w *model) { w.claim, w.claimXR = none, 0 })
-	for n := range m.lives {
-		l := m.lives[n]
-		add("Crossplane lets the XR go", false, l.xr == dying1 && l.cross, func(w *model) { w.lives[n].cross = false })
+		(bound < 0 || m.instances[max(bound, 0)].xr != alive1), func(w *model) { w.claim, w.claimXR = none, 0 })
+	for n := range m.instances {
+		l := m.instances[n]
+		add("Crossplane lets the XR go", false, l.xr == dying1 && l.cross, func(w *model) { w.instances[n].cross = false })
 		add("the XR is gone", false, l.xr == dying1 && !l.cross && !l.ours,
-			func(w *model) { w.lives[n].xr, w.lives[n].xrMark = none, 0 })
+			func(w *model) { w.instances[n].xr, w.instances[n].xrMark = none, 0 })
 	}
 }
 
 // function adds the events of the composition function for one instance.
 func (m model) function(n int, add adder) { //nolint:gocyclo // One line for each possible event.
-	l := m.lives[n]
+	l := m.instances[n]
 	if l.xr == none || !l.cross || m.namespace != alive1 || l.born != m.current {
 		return
 	}
-	mine := m.pvc != none && int(m.pvcLife) == n+1
+	mine := m.pvc != none && int(m.pvcInstance) == n+1
 	add("the function makes the data PVC", false, m.pvc == none && (!l.volume || l.pv), func(w *model) {
-		w.pvc, w.pvcHeld, w.pvcMarked, w.pvcLife = alive1, true, false, int8(n+1) //nolint:gosec // There are two.
+		w.pvc, w.pvcHeld, w.pvcMarked, w.pvcInstance = alive1, true, false, int8(n+1) //nolint:gosec // There are two.
 	})
-	add("the function sees the volume", false, mine && l.pv && !l.volume, func(w *model) { w.lives[n].volume = true })
-	taken := slices.ContainsFunc(m.lives[:], func(l modelLife) bool { return l.deployment != none }) ||
-		m.lives[1-n].service
+	add("the function sees the volume", false, mine && l.pv && !l.volume, func(w *model) { w.instances[n].volume = true })
+	taken := slices.ContainsFunc(m.instances[:], func(l modelInstance) bool { return l.deployment != none }) ||
+		m.instances[1-n].service
 	add("the function makes the Deployment and the Service", false, !taken,
-		func(w *model) { w.lives[n].deployment, w.lives[n].service = 1, true })
+		func(w *model) { w.instances[n].deployment, w.instances[n].service = 1, true })
 	add("the function stops the server", false, l.deployment == 2 && l.fenced,
-		func(w *model) { w.lives[n].deployment = 1 })
+		func(w *model) { w.instances[n].deployment = 1 })
 	add("the function starts the server", false, l.deployment == 1 && !l.fenced && !l.image.stops() &&
 		(l.started || l.restored || l.looked && l.restore == 0 && l.previous == 0 && m.settled(n) && m.newest(n) == 0),
 		func(w *model) {
-			w.lives[n].deployment, w.lives[n].started = 2, true
+			w.instances[n].deployment, w.instances[n].started = 2, true
 			if !l.image.waits() {
-				w.lives[n].image.composed = l.image.wanted
+				w.instances[n].image.composed = l.image.wanted
 			}
 			if !l.started && !l.restored && m.beside(n) {
 				w.broken = "a server starts empty beside an archive of its name"
 			}
 		})
 	add("the function chooses a backup", false, l.looked && !l.started && l.restore == 0 && m.settled(n) &&
-		l.previous > 0 && m.newest(n) == l.previous && !m.lives[max(l.previous, 1)-1].recordDying && m.allowed(n),
+		l.previous > 0 && m.newest(n) == l.previous && !m.instances[max(l.previous, 1)-1].recordDying && m.allowed(n),
 		func(w *model) {
-			w.lives[n].restore = l.previous
+			w.instances[n].restore = l.previous
 		})
 }
 
 // settled reports whether no BackupRecord of another instance is unfinished or failed.
 func (m model) settled(n int) bool {
-	for i := range m.lives {
-		if r := m.lives[i].record; i != n && r != recordNone && r != recordProven {
+	for i := range m.instances {
+		if r := m.instances[i].record; i != n && r != recordNone && r != recordVerified {
 			return false
 		}
 	}
@@ -359,8 +359,8 @@ func (m model) settled(n int) bool {
 // begin with 1, and 0 means that there is none.
 func (m model) newest(n int) int8 {
 	newest := int8(0)
-	for i := range m.lives {
-		if i != n && m.lives[i].record == recordProven {
+	for i := range m.instances {
+		if i != n && m.instances[i].record == recordVerified {
 			newest = int8(i + 1)
 		}
 	}
@@ -371,80 +371,80 @@ func (m model) newest(n int) int8 {
 // namespace, unless the platform allows backups of a previous namespace.
 func (m model) allowed(n int) bool {
 	r := m.newest(n)
-	return r == 0 || m.allow || m.lives[r-1].born == m.lives[n].born
+	return r == 0 || m.allow || m.instances[r-1].born == m.instances[n].born
 }
 
 func (m model) kubernetes(n int, add adder) { //nolint:gocyclo // One line for each possible event.
-	l := m.lives[n]
-	mine := m.pvc != none && int(m.pvcLife) == n+1
+	l := m.instances[n]
+	mine := m.pvc != none && int(m.pvcInstance) == n+1
 	add("a volume is made", false, mine && m.pvc == alive1 && !l.pv && !l.volume, func(w *model) {
-		w.lives[n].pv, w.lives[n].refPlace, w.lives[n].ref = true, atHome, refBound
+		w.instances[n].pv, w.instances[n].refPlace, w.instances[n].ref = true, atHome, refBound
 	})
 	add("the data PVC is bound", false, mine && l.pv && l.refPlace == atHome && l.ref == refFree,
-		func(w *model) { w.lives[n].ref = refBound })
+		func(w *model) { w.instances[n].ref = refBound })
 	add("the handle is bound", false, l.handle != none && l.pv && l.refPlace == l.handlePlace && l.ref == refFree,
-		func(w *model) { w.lives[n].ref = refBound })
+		func(w *model) { w.instances[n].ref = refBound })
 	add("the server starts", false, l.deployment == 2 && !l.pod && mine && m.pvc == alive1 && m.namespace == alive1 &&
 		l.pv && l.refPlace == atHome && l.ref == refBound, func(w *model) {
-		w.lives[n].pod = true
-		w.startImage(&w.lives[n])
+		w.instances[n].pod = true
+		w.startImage(&w.instances[n])
 		if l.rows < m.truth {
 			w.broken = "a server takes clients without rows that were acknowledged"
 		}
 	})
 	add("the server stops", false,
 		l.pod && (l.deployment != 2 || m.namespace != alive1 || l.image.running != l.image.composed),
-		func(w *model) { w.lives[n].pod = false })
+		func(w *model) { w.instances[n].pod = false })
 	add("the volume is removed", false, l.pv && !l.held && !l.retain && l.ref == refStale,
-		func(w *model) { w.lives[n].pv, w.lives[n].rows, w.lives[n].pvMark = false, 0, 0 })
+		func(w *model) { w.instances[n].pv, w.instances[n].rows, w.instances[n].pvMark = false, 0, 0 })
 	idle := l.job == none || l.jobDone || l.jobPlace != l.handlePlace
-	add("the handle is gone", false, l.handle == dying1 && !l.handleHeld && idle, func(w *model) {
-		w.lives[n].handle = none
+	add("the handle is gone", false, l.handle == dying1 && !l.handleBlocked && idle, func(w *model) {
+		w.instances[n].handle = none
 		if l.refPlace == l.handlePlace && l.ref == refBound {
-			w.lives[n].ref = refStale
+			w.instances[n].ref = refStale
 		}
 	})
 }
 
 func (m model) jobs(n int, add adder) { //nolint:gocyclo // One line for each possible event.
-	l := m.lives[n]
+	l := m.instances[n]
 	add("the restore is done", false, l.restore > 0 && !l.restored && !l.started && l.xr == alive1 && m.pvc == alive1 &&
-		int(m.pvcLife) == n+1 && l.ref == refBound && l.refPlace == atHome &&
-		m.namespace == alive1 && m.restorable(m.lives[max(l.restore, 1)-1]), func(w *model) {
-		w.lives[n].restored, w.lives[n].rows, w.lives[n].restoreJob = true, m.lives[l.restore-1].archived-1, true
+		int(m.pvcInstance) == n+1 && l.ref == refBound && l.refPlace == atHome &&
+		m.namespace == alive1 && m.restorable(m.instances[max(l.restore, 1)-1]), func(w *model) {
+		w.instances[n].restored, w.instances[n].rows, w.instances[n].restoreJob = true, m.instances[l.restore-1].archived-1, true
 	})
-	mountable := l.jobPlace == atHome && m.pvc == alive1 && int(m.pvcLife) == n+1 || l.jobPlace != atHome &&
+	mountable := l.jobPlace == atHome && m.pvc == alive1 && int(m.pvcInstance) == n+1 || l.jobPlace != atHome &&
 		l.handle == alive1
 	mountable = mountable && l.ref == refBound && l.refPlace == l.jobPlace
 	if l.toStore {
 		mountable = mountable && !m.down
 	} else {
-		mountable = mountable && m.backup == alive1 && (m.backupAt == atRescue) == (l.jobPlace == atRescue)
+		mountable = mountable && m.backup == alive1 && (m.backupAt == atRecovery) == (l.jobPlace == atRecovery)
 	}
 	scheduled := l.job == alive1 && !l.jobDone && mountable && !m.tries() &&
-		(l.jobPlace == atRescue || m.namespace == alive1)
+		(l.jobPlace == atRecovery || m.namespace == alive1)
 	add("the volume of the backups is made", false, scheduled && m.backupPending && !l.toStore, (*model).makeBackupVolume)
 	runs := scheduled && (l.toStore || !m.backupPending)
 	add("the backup is done", false, runs, func(w *model) {
-		w.lives[n].jobDone, w.lives[n].archived, w.lives[n].archivedOn = true, l.rows+1, m.backupOn
+		w.instances[n].jobDone, w.instances[n].archived, w.instances[n].archivedOn = true, l.rows+1, m.backupOn
 		if l.pod {
 			w.broken = "a backup is taken while the server runs"
 		}
 	})
 	add("the backup fails", true, runs && m.failures > 0, func(w *model) {
 		w.failures--
-		w.lives[n].jobDone, w.lives[n].jobFailed = true, true
+		w.instances[n].jobDone, w.instances[n].jobFailed = true, true
 	})
-	add("the Job is gone", false, l.job == dying1 || l.job != none && l.jobPlace != atRescue && m.namespace == none,
+	add("the Job is gone", false, l.job == dying1 || l.job != none && l.jobPlace != atRecovery && m.namespace == none,
 		func(w *model) {
-			w.lives[n].job, w.lives[n].jobDone, w.lives[n].jobFailed, w.lives[n].jobMoved = none, false, false, false
+			w.instances[n].job, w.instances[n].jobDone, w.instances[n].jobFailed, w.instances[n].jobMoved = none, false, false, false
 		})
 	add("the restore's Job is gone", false, l.restoreJob && (m.namespace != alive1 || l.xr == none),
-		func(w *model) { w.lives[n].restoreJob = false })
+		func(w *model) { w.instances[n].restoreJob = false })
 }
 
 // restorable reports whether a restore can read the archive of an instance.
-func (m model) restorable(l modelLife) bool {
+func (m model) restorable(l modelInstance) bool {
 	if l.toStore {
 		return !m.down
 	}
@@ -457,9 +457,11 @@ func (m model) restoreTest(add adder) {
 	runs := m.tries() && m.backupIsHome() && m.namespace == alive1
 	n := max(m.trial.backup, 1) - 1
 	says := func(verdict int8) func(*model) {
-		return func(w *model) { w.trial.says, w.lives[n].ran = verdict, w.lives[n].ran || verdict == verdictTrue }
+		return func(w *model) {
+			w.trial.says, w.instances[n].ran = verdict, w.instances[n].ran || verdict == verdictTrue
+		}
 	}
-	add("a server has run on the backup", !m.required, runs && m.lives[n].archivedOn == m.backupOn, says(verdictTrue))
+	add("a server has run on the backup", !m.required, runs && m.instances[n].archivedOn == m.backupOn, says(verdictTrue))
 	for _, end := range []struct {
 		name    string
 		verdict int8
@@ -480,27 +482,27 @@ func (m model) tries() bool { return m.trial.job == alive1 && m.trial.says == ve
 
 // garbage adds the events in which Kubernetes deletes an object on its own.
 func (m model) garbage(add adder) { //nolint:gocyclo // One line for each possible event.
-	for n := range m.lives {
-		l := m.lives[n]
+	for n := range m.instances {
+		l := m.instances[n]
 		collects := l.xr == none || m.namespace != alive1
 		add("the Deployment is collected", false, l.deployment != none && collects,
-			func(w *model) { w.lives[n].deployment = none })
-		add("the Service is collected", false, l.service && collects, func(w *model) { w.lives[n].service = false })
-		add("the data PVC is collected", false, m.pvc == alive1 && int(m.pvcLife) == n+1 && l.xr == none,
+			func(w *model) { w.instances[n].deployment = none })
+		add("the Service is collected", false, l.service && collects, func(w *model) { w.instances[n].service = false })
+		add("the data PVC is collected", false, m.pvc == alive1 && int(m.pvcInstance) == n+1 && l.xr == none,
 			func(w *model) { w.pvc = dying1 })
 		// A terminated pod still blocks the deletion of its PVC.
 		used := l.pod || l.restoreJob || l.image.job != none || l.job != none && l.jobPlace == atHome
-		add("the data PVC is gone", false, m.pvc == dying1 && int(m.pvcLife) == n+1 && !m.pvcHeld && !used, func(w *model) {
-			w.pvc, w.pvcLife, w.lives[n].claimMark = none, 0, 0
+		add("the data PVC is gone", false, m.pvc == dying1 && int(m.pvcInstance) == n+1 && !m.pvcHeld && !used, func(w *model) {
+			w.pvc, w.pvcInstance, w.instances[n].claimMark = none, 0, 0
 			if l.refPlace == atHome && l.ref == refBound {
-				w.lives[n].ref = refStale
+				w.instances[n].ref = refStale
 			}
 		})
 		dies := m.namespace == dying1
-		add("the Jobs of the namespace go", false, dies && l.job == alive1 && l.jobPlace != atRescue,
-			func(w *model) { w.lives[n].job = dying1 })
+		add("the Jobs of the namespace go", false, dies && l.job == alive1 && l.jobPlace != atRecovery,
+			func(w *model) { w.instances[n].job = dying1 })
 		add("the handle of the namespace goes", false, dies && l.handle == alive1 && l.handlePlace == besideHome,
-			func(w *model) { w.lives[n].handle = dying1 })
+			func(w *model) { w.instances[n].handle = dying1 })
 	}
 	dies := m.namespace == dying1
 	add("the claim of the namespace is deleted", false, dies && m.claim == alive1, func(w *model) { w.claim = dying1 })
@@ -515,9 +517,9 @@ func (m model) garbage(add adder) { //nolint:gocyclo // One line for each possib
 func (m *model) loseBackupPVC() {
 	pending := m.backupPending
 	m.backup, m.backupRetained, m.backupPending = none, false, false
-	for n := range m.lives {
-		m.lives[n].jobMoved = m.lives[n].jobMoved || m.lives[n].job != none
-		m.lives[n].image.losePVC(!pending && !m.volumes[m.backupOn].retained, m.backupOn)
+	for n := range m.instances {
+		m.instances[n].jobMoved = m.instances[n].jobMoved || m.instances[n].job != none
+		m.instances[n].image.losePVC(!pending && !m.volumes[m.backupOn].retained, m.backupOn)
 	}
 	if pending {
 		return
@@ -526,8 +528,8 @@ func (m *model) loseBackupPVC() {
 		v.free = true
 		return
 	}
-	for n := range m.lives {
-		if l := &m.lives[n]; l.archivedOn == m.backupOn {
+	for n := range m.instances {
+		if l := &m.instances[n]; l.archivedOn == m.backupOn {
 			l.archived, l.noted = 0, 0
 		}
 	}
@@ -542,22 +544,22 @@ func (m model) backupIsHome() bool {
 // binds reports whether the PVC that an instance's data volume refers to still exists. If the volume is reserved for
 // another PVC, the old PVC has lost it permanently.
 func (m model) binds(n int) bool {
-	l := m.lives[n]
+	l := m.instances[n]
 	if l.refPlace == atHome {
-		return l.ref == refBound && m.pvc != none && int(m.pvcLife) == n+1
+		return l.ref == refBound && m.pvc != none && int(m.pvcInstance) == n+1
 	}
 	return l.ref == refBound && l.handle != none && l.handlePlace == l.refPlace
 }
 
 // handled reports whether a PVC for the data of a deleted instance exists at this location.
 func (m model) handled(place int8) bool {
-	return slices.ContainsFunc(m.lives[:], func(l modelLife) bool { return l.handle != none && l.handlePlace == place })
+	return slices.ContainsFunc(m.instances[:], func(l modelInstance) bool { return l.handle != none && l.handlePlace == place })
 }
 
 // mounted reports whether a pod of a Job prevents the deletion of the backup PVC. A terminated pod prevents it, too.
 // A pod without a node does not, and the model does not contain such pods.
 func (m model) mounted() bool {
-	for _, l := range m.lives {
+	for _, l := range m.instances {
 		if l.jobDone || l.image.done || l.restoreJob || l.erase == alive1 && !l.erased {
 			return true
 		}
@@ -577,8 +579,8 @@ func (m model) check() string {
 	if m.broken != "" || m.truth == 0 {
 		return m.broken
 	}
-	for _, l := range m.lives {
-		if l.pv && l.rows == m.truth || (l.record == recordProven || l.noted > 0) && l.archived > m.truth &&
+	for _, l := range m.instances {
+		if l.pv && l.rows == m.truth || (l.record == recordVerified || l.noted > 0) && l.archived > m.truth &&
 			(l.toStore || m.volumes[l.archivedOn].made > 0) {
 			return ""
 		}
@@ -587,7 +589,7 @@ func (m model) check() string {
 }
 
 // leftOver returns which object of a deleted instance still exists, or "".
-func (l modelLife) leftOver() string {
+func (l modelInstance) leftOver() string {
 	switch {
 	case l.xr == none && l.held:
 		return "volume's finalizer"
@@ -595,7 +597,7 @@ func (l modelLife) leftOver() string {
 		return "Service"
 	case l.handle != none:
 		return "handle"
-	case l.over() && l.image.record != recordNone && l.image.record != recordProven:
+	case l.over() && l.image.record != recordNone && l.image.record != recordVerified:
 		return "record of the image's backup"
 	case l.xr == none && l.image.job != none:
 		return "Job of the image's backup"
@@ -614,7 +616,7 @@ func (m model) stuck() string { //nolint:gocyclo // One line for each unfinished
 	if m.trial.says != verdictNone {
 		return "the restore test's Job is never gone"
 	}
-	for n, l := range m.lives {
+	for n, l := range m.instances {
 		switch {
 		case l.xr == dying1:
 			return "the XR is never gone"
@@ -635,7 +637,7 @@ func (m model) stuck() string { //nolint:gocyclo // One line for each unfinished
 			return "the account of a clone is never taken away"
 		case l.wanted && l.noted > 0 && l.over():
 			return "a person asked for a record, and it is never made"
-		case l.record == recordProven && l.noted != l.recordNo && !l.recordDying && !l.toStore:
+		case l.record == recordVerified && l.noted != l.recordNo && !l.recordDying && !l.toStore:
 			return "the volume does not know the backup"
 		case l.xr == alive1 && m.claim == alive1 && !l.pod && m.namespace == alive1 && m.allowed(n) && l.previous >= 0 &&
 			!m.waitsForRecord(n):

@@ -84,7 +84,7 @@ func (r *tornReader) Get(ctx context.Context, k client.ObjectKey, target client.
 	opts ...client.GetOption) error {
 	r.meanwhile()
 	from := r.walk.world
-	if _, ok := target.(*corev1.PersistentVolumeClaim); ok && r.walk.lags && k.Name == lifeOf(0).DataPVCName() {
+	if _, ok := target.(*corev1.PersistentVolumeClaim); ok && r.walk.lags && k.Name == instanceOf(0).DataPVCName() {
 		from = r.before
 	}
 	return r.walk.objects(from).Get(ctx, k, target, opts...)
@@ -131,7 +131,7 @@ func (w *walk) take(x move) {
 // pass lets the controller take one step of each instance, and one step of a restore test.
 func (w *walk) pass(r worldReader) error {
 	began := len(w.trace)
-	lives, err := gatherListed(gathererOf(r))
+	instances, err := gatherListed(gathererOf(r))
 	if err != nil {
 		return err
 	}
@@ -140,9 +140,9 @@ func (w *walk) pass(r worldReader) error {
 	}
 	w.held = false
 	next := map[int]steps.Step{}
-	for n, s := range lives {
+	for n, s := range instances {
 		step := Next(s)
-		w.held = w.held || step.Phase == v1.DeletionHeld && step.Message != ""
+		w.held = w.held || step.Phase == v1.DeletionBlocked && step.Message != ""
 		if !idle(step) {
 			next[n] = step
 		}

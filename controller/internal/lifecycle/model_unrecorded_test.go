@@ -10,31 +10,31 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// refusesNote changes a decision so that no backup of a running instance is ever recorded: the volume or store
+// refusesEntry changes a decision so that no backup of a running instance is ever recorded: the volume or store
 // refuses the metadata.
-func refusesNote(next decision) decision {
+func refusesEntry(next decision) decision {
 	return func(s *instance.State) steps.Step {
 		if s.IsDeleting() {
 			return next(s)
 		}
-		refusedAs(steps.NoteBackup, instance.Refusal{Message: "the note is refused", Passing: true})(s)
+		refusedAs(steps.RecordBackup, instance.Refusal{Message: "the note is refused", Passing: true})(s)
 		step := next(s)
-		if step.Action == steps.NoteBackup {
+		if step.Action == steps.RecordBackup {
 			step.Changes = nil
 		}
 		return step
 	}
 }
 
-// manyNotes fills an index, except for the space that is reserved for the final backup.
-var manyNotes = strings.Repeat("x", catalog.MaxIndex-catalog.IndexOfDeletion-200)
+// manyEntries fills an index, except for the space that is reserved for the final backup.
+var manyEntries = strings.Repeat("x", catalog.MaxIndex-catalog.IndexOfDeletion-200)
 
 // hasFullIndex changes a decision so that the index of the backup volume has no space for backups of a running
 // instance.
 func hasFullIndex(next decision) decision {
 	return func(s *instance.State) steps.Step {
 		if !s.IsDeleting() && s.BackupPV != nil {
-			steps.SetAnnotation(s.BackupPV, "example.org/others", manyNotes)
+			steps.SetAnnotation(s.BackupPV, "example.org/others", manyEntries)
 		}
 		return next(s)
 	}
@@ -44,7 +44,7 @@ func hasFullIndex(next decision) decision {
 // No row is lost, the server does not stay stopped, and no deletion is blocked.
 func TestModelUnrecorded(t *testing.T) {
 	t.Parallel()
-	for name, world := range map[string]func(decision) decision{"note refused": refusesNote, "index full": hasFullIndex} {
+	for name, world := range map[string]func(decision) decision{"note refused": refusesEntry, "index full": hasFullIndex} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			states, held, trace := explore(t, world(Next), restoretest.Next, catalog.NextOfArchives, modelStarts()["request"])

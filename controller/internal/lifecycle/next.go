@@ -43,7 +43,7 @@ func decideNoXR(s *instance.State) steps.Step {
 		return steps.Step{Action: steps.ReleaseDataPVC, Message: "The instance never had a volume, so there is " +
 			"nothing to back up"}
 	case c != nil && c.DeletionTimestamp != nil && instance.HasFinalizer(c):
-		return steps.Step{Action: steps.Wait, After: steps.RequeueForPerson, Phase: v1.DeletionHeld, Message: fmt.Sprintf(
+		return steps.Step{Action: steps.Wait, After: steps.RequeueForPerson, Phase: v1.DeletionBlocked, Message: fmt.Sprintf(
 			"The composite resource was deleted without a backup, but volume %q still contains the data. Copy the "+
 				"data to another place. Then remove the finalizer %s from PersistentVolumeClaim %s/%s and "+
 				"PersistentVolume %q",
@@ -86,7 +86,7 @@ func decideLiving(s *instance.State) steps.Step {
 	case s.Claim != nil && s.Claim.IsDeleting():
 		return awaitCrossplane(s)
 	case s.PredecessorTerminating && !equality.Semantic.DeepEqual(s.XR.Status.BlockedBy, blocker(s)):
-		return steps.Step{Action: reportAction(s), Message: heldByCopy(s.PredecessorCopy)}
+		return steps.Step{Action: reportAction(s), Message: blockedByCopy(s.PredecessorCopy)}
 	case s.Namespace == nil || s.Namespace.DeletionTimestamp != nil:
 		return steps.Step{Action: steps.NoOp}
 	case s.IsDataPVReservedElsewhere():
@@ -130,7 +130,7 @@ func protectData(s *instance.State) steps.Step {
 	case s.BackupPVC == nil && needsBackupPVC(s) && !isUndecided(s) && !instance.EarlierBackupPVMissing(s):
 		return steps.Step{Action: steps.CreateBackupPVC,
 			Message: fmt.Sprintf("Creating PersistentVolumeClaim %s for the backups. It is kept when the instance is deleted",
-				s.Life.BackupPVCName())}
+				s.Instance.BackupPVCName())}
 	case s.BackupPVCAwaited:
 		return decideBeforeStart(s) // The location of the backup volume decides where the server can run.
 	case !s.XR.Status.Started && s.StoreFailure != "":
@@ -158,7 +158,7 @@ func protectData(s *instance.State) steps.Step {
 	}
 	step := decideBeforeStart(s)
 	if step.Action == steps.NoOp {
-		step.After = untilNextLook(s)
+		step.After = untilNextCheck(s)
 	}
 	return step
 }
@@ -219,11 +219,11 @@ func endOutlivedRestore(s *instance.State) (step steps.Step, open bool) {
 	j, restoredBy := s.RestoreJob, s.XR.Status.RestoredBy
 	switch {
 	case j == nil && restoredBy != "":
-		return steps.Step{Action: steps.NoteRestored}, true
+		return steps.Step{Action: steps.RecordRestored}, true
 	case j != nil && j.Succeeded != nil && j.DeletionTimestamp == nil && restoredBy != j.UID:
-		return steps.Step{Action: steps.NoteRestored}, true // The controller does not wait for the Job to complete.
+		return steps.Step{Action: steps.RecordRestored}, true // The controller does not wait for the Job to complete.
 	case j != nil && restoredBy == j.UID && j.IsComplete():
-		return steps.Step{Action: steps.NoteRestored}, !s.XR.Status.Restore.IsRunning() // The Job itself reports it now.
+		return steps.Step{Action: steps.RecordRestored}, !s.XR.Status.Restore.IsRunning() // The Job itself reports it now.
 	case j == nil || j.Outlived == nil || j.DeletionTimestamp != nil:
 		return steps.Step{}, false
 	}
@@ -231,7 +231,7 @@ func endOutlivedRestore(s *instance.State) (step steps.Step, open bool) {
 	case !succeeded:
 		return steps.DeleteAndWait([]client.Object{j.Going})
 	case restoredBy != j.UID:
-		return steps.Step{Action: steps.NoteRestored,
+		return steps.Step{Action: steps.RecordRestored,
 			Message: fmt.Sprintf("The restore is complete. A container that another client added to pod %s still "+
 				"runs, and is stopped with the pod",
 				j.Going.Name)}, true
@@ -256,7 +256,7 @@ func blocker(s *instance.State) *v1.Blocker {
 	case s.Refusal != nil:
 		return &v1.Blocker{Reason: v1.ReasonRefused, Message: s.Refusal.Message}
 	case s.PredecessorCopy != nil:
-		return &v1.Blocker{Reason: v1.ReasonCopyFound, Message: heldByCopy(s.PredecessorCopy)}
+		return &v1.Blocker{Reason: v1.ReasonCopyFound, Message: blockedByCopy(s.PredecessorCopy)}
 	case s.PodFailure == "":
 		return nil
 	case !s.XR.Status.Started && s.StoreFailure != "":

@@ -58,7 +58,7 @@ func TestNext(t *testing.T) {
 				time.Minute)), want: steps.ReportUnsynced, says: "Crossplane cannot create the objects of this " +
 				"instance: cannot apply composed resource \"data-claim\": exceeded quota, and more"},
 		"PausedClaim": {reason: "Crossplane does not even delete the XR, and says nothing.",
-			state: running(claimDeleted, pausedClaim), want: steps.ReportHeldClaim,
+			state: running(claimDeleted, pausedClaim), want: steps.ReportBlockedClaim,
 			says: "kubectl annotate mysql db crossplane.io/paused-"},
 		"PausedSaid": {reason: "Once is enough.",
 			state: running(claimDeleted, pausedClaim, func(s *instance.State) { s.Claim.Status.Message = Next(s).Message }),
@@ -116,14 +116,14 @@ func TestNext(t *testing.T) {
 			want: steps.ReportPodFailure},
 
 		"OutlivedNote": {reason: "A restore whose pod never ends is over when its program says so.",
-			state: running(outlived(0, v1.RestoreRunning)), want: steps.NoteRestored,
+			state: running(outlived(0, v1.RestoreRunning)), want: steps.RecordRestored,
 			says: "A container that another client added to pod restore-pod still runs"},
 		"RestoreDone": {reason: "Nobody waits for the Job to say what its program has said.",
-			state: running(doneRestoring(), restorePhase(v1.RestoreRunning)), want: steps.NoteRestored},
+			state: running(doneRestoring(), restorePhase(v1.RestoreRunning)), want: steps.RecordRestored},
 		"RestoreNoted": {reason: "The function says that it is over.",
 			state: running(doneRestoring(), restorePhase(v1.RestoreRunning), restoredBy("job")), want: steps.NoOp},
 		"RestoreSaid": {reason: "The Job says it now.",
-			state: running(completeRestore(), restorePhase(v1.RestoreSucceeded), restoredBy("job")), want: steps.NoteRestored},
+			state: running(completeRestore(), restorePhase(v1.RestoreSucceeded), restoredBy("job")), want: steps.RecordRestored},
 		"RestoreUnsaid": {reason: "The function has not read it yet.",
 			state: running(completeRestore(), restorePhase(v1.RestoreRunning), restoredBy("job")), want: steps.NoOp},
 		"OutlivedWait": {reason: "The function would make the Job again.",
@@ -131,9 +131,9 @@ func TestNext(t *testing.T) {
 		"OutlivedEnd": {reason: "It says that all is restored.",
 			state: running(outlived(0, v1.RestoreSucceeded), restoredBy("job")), want: steps.DeleteObjects},
 		"OutlivedOther": {reason: "That was another Job.",
-			state: running(outlived(0, v1.RestoreRunning), restoredBy("earlier")), want: steps.NoteRestored},
+			state: running(outlived(0, v1.RestoreRunning), restoredBy("earlier")), want: steps.RecordRestored},
 		"OutlivedGone": {reason: "Nobody needs the note any more.", state: running(restoredBy("job")),
-			want: steps.NoteRestored},
+			want: steps.RecordRestored},
 		"OutlivedAgain": {reason: "One that failed is tried again without its pod.",
 			state: running(outlived(1, v1.RestoreRunning)), want: steps.DeleteObjects},
 
@@ -142,7 +142,7 @@ func TestNext(t *testing.T) {
 		"NoFinalizer": {reason: "Nothing may start before claim and XR are protected.",
 			state: running(func(s *instance.State) { s.XR.SetFinalizers(nil) }), want: steps.AddFinalizers},
 		"ClaimFirst": {reason: "A claim without an XR is protected, too.",
-			state: running(func(s *instance.State) { s.XR, s.Life.XR = nil, ""; s.Claim.SetFinalizers(nil) }),
+			state: running(func(s *instance.State) { s.XR, s.Instance.XR = nil, ""; s.Claim.SetFinalizers(nil) }),
 			want:  steps.AddFinalizers},
 		"BackupPV": {reason: "There must be a place for the backup before there is data.",
 			state: running(func(s *instance.State) {
@@ -269,7 +269,7 @@ func TestNext(t *testing.T) {
 
 		// Not all nodes can use the backup volume.
 		"PlaceOfBackups": {reason: "The server has to run there.",
-			state: running(beginning, earlierPlace, noteLeft, func(s *instance.State) {
+			state: running(beginning, earlierPlace, entryLeft, func(s *instance.State) {
 				steps.SetAnnotation(s.BackupPV, v1.AnnotationBackupPrefix+"old-a", "{}")
 			}), want: steps.RecordPreviousBackup},
 		"PlaceKnown": {reason: "It does.",
@@ -311,7 +311,7 @@ func TestNext(t *testing.T) {
 		"Ephemeral": {reason: "Without storageSize there is nothing to keep.", state: running(ephemeral),
 			want: steps.NoOp},
 		"EphemeralClaim": {reason: "There will be nothing to keep.",
-			state: running(ephemeral, func(s *instance.State) { s.XR, s.Life.XR = nil, "" }), want: steps.NoOp},
+			state: running(ephemeral, func(s *instance.State) { s.XR, s.Instance.XR = nil, "" }), want: steps.NoOp},
 		"EphemeralDies": {reason: "It just goes.", state: running(ephemeral, dead), want: steps.NoOp},
 		"EphemeralTrouble": {reason: "People hear what keeps it from running all the same.",
 			state: running(ephemeral, func(s *instance.State) { s.PodFailure = "no such image" }), want: steps.ReportPodFailure,
@@ -319,11 +319,11 @@ func TestNext(t *testing.T) {
 		"EphemeralVolume": {reason: "What has a volume is none, whatever its spec says.",
 			state: running(ephemeral, func(s *instance.State) { s.XR.Status.Volume = volume1 }), want: steps.AddFinalizers},
 		"EphemeralMySQL": {reason: "A MySQL without a size is an error, and no reason to let go.",
-			state: running(ephemeral, func(s *instance.State) { s.Life.Kind = v1.KindMySQL }), want: steps.AddFinalizers},
+			state: running(ephemeral, func(s *instance.State) { s.Instance.Kind = v1.KindMySQL }), want: steps.AddFinalizers},
 		"Stored": {reason: "With storageSize it is kept as a MySQL is.",
 			state: running(asDatabase, func(s *instance.State) { s.XR.SetFinalizers(nil) }), want: steps.AddFinalizers},
 		"StoredClaim": {reason: "Its claim first.",
-			state: running(asDatabase, func(s *instance.State) { s.XR, s.Life.XR = nil, ""; s.Claim.SetFinalizers(nil) }),
+			state: running(asDatabase, func(s *instance.State) { s.XR, s.Instance.XR = nil, ""; s.Claim.SetFinalizers(nil) }),
 			want:  steps.AddFinalizers},
 		"StoredDies": {reason: "Its backup is announced.", state: running(asDatabase, dead, deployment(1)),
 			want: steps.CreateBackup},
@@ -371,14 +371,14 @@ func TestNext(t *testing.T) {
 			state: running(nothingLeft, dyingClaim(steps.RequeueForPerson, instance.FinalizerCrossplaneClaim), undefined,
 				func(s *instance.State) {
 					s.Claim.Status.Deletion = &v1.DeletionStatus{Phase: v1.DeletionReleasing, Message: `Backup "b" is verified`}
-				}), want: steps.ReportHeldClaim,
+				}), want: steps.ReportBlockedClaim,
 			says: `All other objects of the instance are already deleted. Backup "b" is verified. The XRD is being deleted or no longer exists`},
 		"ClaimSoon": {reason: "Crossplane has its own time for it.",
 			state: running(nothingLeft, dyingClaim(steps.RequeueForPerson-time.Second, instance.FinalizerCrossplaneClaim),
 				undefined), want: steps.Wait},
 		"ClaimAwaits": {reason: "People are told who holds it.",
 			state: running(nothingLeft, dyingClaim(steps.RequeueForPerson, "a.example/b", instance.FinalizerCrossplaneClaim)),
-			want:  steps.ReportHeldClaim, says: "Crossplane has not removed its finalizer from MySQL db. All other objects " +
+			want:  steps.ReportBlockedClaim, says: "Crossplane has not removed its finalizer from MySQL db. All other objects " +
 				"of the instance are already deleted. Check that Crossplane is running. If Crossplane was uninstalled " +
 				"permanently, remove the finalizer: " +
 				`kubectl patch mysql db --namespace default --type json --patch '[{"op":"test","path":"/metadata/finalizers/1","value":"finalizer.apiextensions.crossplane.io"},{"op":"remove","path":"/metadata/finalizers/1"}]'`},
@@ -411,7 +411,7 @@ func TestNext(t *testing.T) {
 		"NoScalingUp": {reason: "A Deployment that is gone cannot be scaled up.", state: fenced(deployment(0)),
 			want: steps.DeleteObjects},
 		"FenceHolds": {reason: "Also after the proof: a server that came back is stopped.",
-			state: provenState(deployment(1)), want: steps.StopServer},
+			state: verifiedState(deployment(1)), want: steps.StopServer},
 		"DiscardFenced": {reason: "Also what is discarded stops first.", state: fenced(deployment(1), discard),
 			want: steps.StopServer},
 
@@ -502,22 +502,22 @@ func TestNext(t *testing.T) {
 			state: fenced(withJob(complete), func(s *instance.State) { s.BackupPVC.Annotations = nil }),
 			want:  steps.RetainBackupPV},
 		"Note": {reason: "The volume knows it before the record says so.", state: fenced(withJob(complete)),
-			want: steps.NoteBackup},
-		"Prove": {reason: "Then the record does.", state: fenced(withJob(complete), ownNote),
-			want: steps.MarkProven},
-		"ProveUnread": {reason: "The volume's word is enough, whatever became of the Job.", state: fenced(ownNote),
-			want: steps.MarkProven},
+			want: steps.RecordBackup},
+		"Prove": {reason: "Then the record does.", state: fenced(withJob(complete), ownEntry),
+			want: steps.MarkVerified},
+		"ProveUnread": {reason: "The volume's word is enough, whatever became of the Job.", state: fenced(ownEntry),
+			want: steps.MarkVerified},
 		"ProveSkip": {reason: "Also where the data may go without it by now: what is proven stays known.",
-			state: fenced(ownNote, skip(xrUID)), want: steps.MarkProven},
-		"ProveFence": {reason: "Behind the fence.", state: fenced(ownNote, deployment(1)),
+			state: fenced(ownEntry, skip(xrUID)), want: steps.MarkVerified},
+		"ProveFence": {reason: "Behind the fence.", state: fenced(ownEntry, deployment(1)),
 			want: steps.StopServer},
 		"RecordGone": {reason: "A record that is gone is made again: the data may be gone already.",
-			state: fenced(ownNote, noClaim, func(s *instance.State) { s.Records = nil }), want: steps.RecreateBackup},
+			state: fenced(ownEntry, noClaim, func(s *instance.State) { s.Records = nil }), want: steps.RecreateBackup},
 		"NoteOfAnother": {reason: "Another life's note is none of this.",
-			state: fenced(ownNote, func(s *instance.State) { s.Notes[0].Spec.Instance.XR = "another" }),
+			state: fenced(ownEntry, func(s *instance.State) { s.Entries[0].Spec.Instance.XR = "another" }),
 			want:  steps.CreateBackupJob},
 		"NoteUnreadable": {reason: "Doubt is not proof.",
-			state: fenced(ownNote, func(s *instance.State) { s.Notes[0].Unreadable = true }), want: steps.CreateBackupJob},
+			state: fenced(ownEntry, func(s *instance.State) { s.Entries[0].Unreadable = true }), want: steps.CreateBackupJob},
 		"ClaimGone": {reason: "The volume is the data; a claim is a handle.", state: fenced(claimGone, unbound),
 			want: steps.CreatePVC, says: volume1},
 		"ClaimStale": {reason: "The volume still names the claim that is gone.", state: fenced(claimGone),
@@ -536,7 +536,7 @@ func TestNext(t *testing.T) {
 		// The namespace is being deleted, or is deleted.
 		"HomelessHandle": {reason: "The claim in it is let go first.", state: fenced(homeless), want: steps.DeletePVC},
 		"HomelessRebind": {reason: "The volume is reserved for a claim where a Job can run.",
-			state: fenced(homeless, originGone), want: steps.ReserveDataPV, says: v1.RescueNamespace},
+			state: fenced(homeless, originGone), want: steps.ReserveDataPV, says: v1.RecoveryNamespace},
 		"HomelessMake": {reason: "Which is made.", state: fenced(homeless, originGone, atPlace), want: steps.CreatePVC},
 		"HomelessBackups": {reason: "So is one for the backups.", state: fenced(homeless, originGone, mounted),
 			want: steps.CreateBackupPVC},
@@ -549,13 +549,13 @@ func TestNext(t *testing.T) {
 			state: fenced(homeless, func(s *instance.State) { s.MisplacedJobs = []client.Object{&batchv1.Job{}} }),
 			want:  steps.DeleteObjects},
 		"HomelessBack": {reason: "The volume of the backups is for the next instance.",
-			state: provenState(homeless, originGone, released, mounted, func(s *instance.State) {
+			state: verifiedState(homeless, originGone, released, mounted, func(s *instance.State) {
 				s.BackupJob, s.DataPVC, s.Settings.BackupClass = nil, nil, new("fast")
 				s.BackupPVC = backup.NewPVC(s)
 			}), want: steps.DeleteObjects},
 		"HomelessReborn": {reason: "A later namespace of the same name may be another owner's.",
 			state: fenced(func(s *instance.State) { s.Namespace.UID = "later" }, originGone, claimGone),
-			want:  steps.ReserveDataPV, says: v1.RescueNamespace},
+			want:  steps.ReserveDataPV, says: v1.RecoveryNamespace},
 
 		// Another client has deleted the XR.
 		"LostAnnounce": {reason: "Also what lost its XR is announced.", state: running(dead, orphaned),
@@ -564,7 +564,7 @@ func TestNext(t *testing.T) {
 			state: running(dead, orphaned, copied), want: steps.Wait,
 			says: "kubectl annotate pv " + volume1 + " " + v1.AnnotationTakeOver},
 		"LostCopied": {reason: "Not even where a backup is proven.",
-			state: provenState(orphaned, originGone, mounted, copied), want: steps.Wait,
+			state: verifiedState(orphaned, originGone, mounted, copied), want: steps.Wait,
 			says: "To ignore the volume and start without its data: kubectl annotate pv"},
 		"Stale": {reason: "Its status is of an earlier XR of its name: nothing of that is true.",
 			state: running(func(s *instance.State) { s.XR.Stale = true }), want: steps.ClearStatus},
@@ -601,9 +601,9 @@ func TestNext(t *testing.T) {
 		"LostVolume": {reason: "Where there is no claim, by its volume what is left of it is found.",
 			state: fenced(orphaned, originGone, lostSkip), want: steps.DeleteUnprovenBackup, says: "skipped"},
 		"LostClaim": {reason: "By its claim what is left of it is found: it goes last.",
-			state: provenState(orphaned, originGone, mounted, released, func(s *instance.State) { s.BackupJob = nil }),
+			state: verifiedState(orphaned, originGone, mounted, released, func(s *instance.State) { s.BackupJob = nil }),
 			want:  steps.ReleaseDataPVC},
-		"LostJobs": {reason: "After all else.", state: provenState(orphaned, originGone, mounted, released),
+		"LostJobs": {reason: "After all else.", state: verifiedState(orphaned, originGone, mounted, released),
 			want: steps.DeleteObjects},
 		"Superseded": {reason: "Nobody else will delete it, and its data is the next one's.", state: running(superseded),
 			want: steps.DeleteOrphanedXR, says: "backed up"},
@@ -640,32 +640,32 @@ func TestNext(t *testing.T) {
 			says: "lost its volume"},
 
 		// A backup with this name exists, but its BackupRecord is missing.
-		"Held": {reason: "No server starts empty beside it.", state: running(beginning, noteLeft),
+		"Held": {reason: "No server starts empty beside it.", state: running(beginning, entryLeft),
 			want: steps.RecordPreviousBackup,
 			says: `Backup "old-a" of a previous instance with this name exists, but its BackupRecord is missing. No empty server`},
-		"HeldKnown": {reason: "People hear it.", state: running(beginning, noteLeft, func(s *instance.State) {
+		"HeldKnown": {reason: "People hear it.", state: running(beginning, entryLeft, func(s *instance.State) {
 			s.XR.Status.PreviousBackup, s.XR.Status.HeldBackup, s.PodFailure = v1.PreviousHeld, "old-a", "backup old-a"
 		}), want: steps.ReportPodFailure, says: "Backup old-a"},
 		"HeldUnproven": {reason: "A record that was made again comes without its status, and is no news before that.",
-			state: running(beginning, noteLeft, older(1), func(s *instance.State) { s.Records[0].Status.Phase = "" }),
+			state: running(beginning, entryLeft, older(1), func(s *instance.State) { s.Records[0].Status.Phase = "" }),
 			want:  steps.RecordPreviousBackup, says: "its BackupRecord is missing"},
 		"HeldNewer": {reason: "A record that is newer is what the next instance starts from.",
-			state: running(beginning, noteLeft, older(1), func(s *instance.State) {
+			state: running(beginning, entryLeft, older(1), func(s *instance.State) {
 				s.Records[0].CreationTimestamp = metav1.NewTime(now)
 			}), want: steps.RecordPreviousBackup, says: `Backup "old-a" of a previous instance with this name exists`},
 		"HeldBy": {reason: "An older one is not.",
-			state: running(beginning, older(1), func(s *instance.State) { s.Records[0].Name = "before" }, noteLeft),
+			state: running(beginning, older(1), func(s *instance.State) { s.Records[0].Name = "before" }, entryLeft),
 			want:  steps.RecordPreviousBackup, says: "its BackupRecord is missing"},
 		"Forgotten": {reason: "A person may say so.",
-			state: running(beginning, noteLeft, func(s *instance.State) { s.Notes[0].Forgotten = true }),
+			state: running(beginning, entryLeft, func(s *instance.State) { s.Entries[0].Forgotten = true }),
 			want:  steps.RecordPreviousBackup, says: "There is no backup"},
-		"HeldStarted": {reason: "A server that runs is not stopped for it.", state: running(noteLeft), want: steps.NoOp},
+		"HeldStarted": {reason: "A server that runs is not stopped for it.", state: running(entryLeft), want: steps.NoOp},
 		"HeldVolume": {reason: "A new volume would be in its way.",
-			state: running(beginning, noteLeft, func(s *instance.State) {
+			state: running(beginning, entryLeft, func(s *instance.State) {
 				s.BackupPVC, s.XR.Status.PreviousBackup, s.XR.Status.HeldBackup = nil, v1.PreviousHeld, "old-a"
 			}), want: steps.NoOp},
 		"HeldOther": {reason: "People hear which.",
-			state: running(beginning, noteLeft, func(s *instance.State) {
+			state: running(beginning, entryLeft, func(s *instance.State) {
 				s.XR.Status.PreviousBackup, s.XR.Status.HeldBackup = v1.PreviousHeld, "old-b"
 			}), want: steps.RecordPreviousBackup, says: `Backup "old-a"`},
 
@@ -691,105 +691,105 @@ func TestNext(t *testing.T) {
 			want:  steps.CreateBackup},
 
 		// Release.
-		"Prune": {reason: "Older backups go after the newer one is proven.", state: provenState(older(3)),
+		"Prune": {reason: "Older backups go after the newer one is proven.", state: verifiedState(older(3)),
 			want: steps.CreatePruneJob},
-		"PruneKeeps": {reason: "As many are kept as the spec says.", state: provenState(older(2)),
+		"PruneKeeps": {reason: "As many are kept as the spec says.", state: verifiedState(older(2)),
 			want: steps.ReleaseDataPV},
 		"PruneInUse": {reason: "Another instance is being made from it.",
-			state: provenState(older(3), func(s *instance.State) {
+			state: verifiedState(older(3), func(s *instance.State) {
 				s.Restoring = map[string]string{s.Records[3].Name: "XMySQL copy"}
 			}), want: steps.ReleaseDataPV},
 		"PruneInUseSince": {reason: "It was chosen once the Job was made, which has not ended.",
-			state: provenState(older(3), pruned(func(*instance.Job) {}),
+			state: verifiedState(older(3), pruned(func(*instance.Job) {}),
 				func(s *instance.State) {
 					s.Restoring = map[string]string{
 						s.Records[3].Name: "XMySQL copy"}
 				}), want: steps.DeleteObjects},
-		"PruneOrphan": {reason: "The XR that said how many to keep is gone.", state: provenState(older(3), orphaned),
+		"PruneOrphan": {reason: "The XR that said how many to keep is gone.", state: verifiedState(older(3), orphaned),
 			want: steps.ReleaseDataPV},
 		"PruneOther": {reason: "An archive that lies elsewhere is not ours to remove.",
-			state: provenState(older(3), func(s *instance.State) { s.Records[3].Spec.Archive.Path = "elsewhere/x.tar.zst" }),
+			state: verifiedState(older(3), func(s *instance.State) { s.Records[3].Spec.Archive.Path = "elsewhere/x.tar.zst" }),
 			want:  steps.ReleaseDataPV},
 		"PruneRival": {reason: "Which of two is wanted nobody has said.",
-			state: provenState(older(3), func(s *instance.State) { s.Records[0].Spec.Number, s.Records[3].Spec.Number = 4, 4 }),
+			state: verifiedState(older(3), func(s *instance.State) { s.Records[0].Spec.Number, s.Records[3].Spec.Number = 4, 4 }),
 			want:  steps.ReleaseDataPV},
 		"PruneRestorable": {reason: "The newest that a server has started from stays until a newer one is as good.",
-			state: provenState(older(3), restorable(3, metav1.ConditionTrue)), want: steps.ReleaseDataPV},
+			state: verifiedState(older(3), restorable(3, metav1.ConditionTrue)), want: steps.ReleaseDataPV},
 		"PruneRestorables": {reason: "One of them is enough.",
-			state: provenState(older(4), restorable(1, metav1.ConditionTrue), restorable(4, metav1.ConditionTrue)),
+			state: verifiedState(older(4), restorable(1, metav1.ConditionTrue), restorable(4, metav1.ConditionTrue)),
 			want:  steps.CreatePruneJob},
 		"Unrequired": {reason: "Nobody waits for what nobody asked for.",
-			state: provenState(restorable(0, metav1.ConditionFalse)), want: steps.ReleaseDataPV},
+			state: verifiedState(restorable(0, metav1.ConditionFalse)), want: steps.ReleaseDataPV},
 		"Required": {reason: "The data stays until a server has run on its backup.",
-			state: provenState(requireRestoreTest), want: steps.Wait, says: "a server is started"},
+			state: verifiedState(requireRestoreTest), want: steps.Wait, says: "a server is started"},
 		"RequiredOfXR": {reason: "Also where the claim is gone.",
-			state: provenState(requireRestoreTest, func(s *instance.State) { s.Claim = nil }), want: steps.Wait},
+			state: verifiedState(requireRestoreTest, func(s *instance.State) { s.Claim = nil }), want: steps.Wait},
 		"RequiredBroken": {reason: "A person decides.",
-			state: provenState(requireRestoreTest, restorable(0, metav1.ConditionFalse)), want: steps.Wait,
+			state: verifiedState(requireRestoreTest, restorable(0, metav1.ConditionFalse)), want: steps.Wait,
 			says: `kubectl patch mysql --namespace default db --type=merge --patch '{"spec":{"backup":{"finalBackup":{"requireRestoreTest":false}}}}'`},
 		"RequiredUnknown": {reason: "Doubt is not proof.",
-			state: provenState(requireRestoreTest, restorable(0, metav1.ConditionUnknown)), want: steps.Wait,
+			state: verifiedState(requireRestoreTest, restorable(0, metav1.ConditionUnknown)), want: steps.Wait,
 			says: "no server has started from it"},
-		"RequiredWhole": {reason: "It has.", state: provenState(requireRestoreTest, restorable(0, metav1.ConditionTrue)),
+		"RequiredWhole": {reason: "It has.", state: verifiedState(requireRestoreTest, restorable(0, metav1.ConditionTrue)),
 			want: steps.ReleaseDataPV},
 		"RequiredNoMore": {reason: "The claim's word counts.",
-			state: provenState(requireRestoreTest, func(s *instance.State) {
+			state: verifiedState(requireRestoreTest, func(s *instance.State) {
 				s.Claim.Spec.Backup.FinalBackup = &v1.FinalBackup{RequireRestoreTest: new(false)}
 			}), want: steps.ReleaseDataPV},
 		"RequiredSkip": {reason: "Who gives the data up needs no server.",
-			state: provenState(requireRestoreTest, skip(xrUID)), want: steps.ReleaseDataPV},
-		"RequiredReleased": {reason: "What is gone is not waited for.", state: provenState(requireRestoreTest, released),
+			state: verifiedState(requireRestoreTest, skip(xrUID)), want: steps.ReleaseDataPV},
+		"RequiredReleased": {reason: "What is gone is not waited for.", state: verifiedState(requireRestoreTest, released),
 			want: steps.DeleteObjects},
-		"RequiredFence": {reason: "The fence holds meanwhile.", state: provenState(requireRestoreTest, deployment(1)),
+		"RequiredFence": {reason: "The fence holds meanwhile.", state: verifiedState(requireRestoreTest, deployment(1)),
 			want: steps.StopServer},
-		"PruneInherited": {reason: "What was inherited counts.", state: provenState(older(3), func(s *instance.State) {
+		"PruneInherited": {reason: "What was inherited counts.", state: verifiedState(older(3), func(s *instance.State) {
 			s.BackupPV = backupsOn("pvc-2", "ns")
 			steps.SetAnnotation(s.BackupPV, v1.AnnotationEarlierNamespaces, earlierUID)
 			s.Records[3].Spec.Instance.NamespaceUID = earlierUID
 		}), want: steps.CreatePruneJob},
 		"PruneElsewhere": {reason: "What lies on another volume does not.",
-			state: provenState(older(3), func(s *instance.State) { s.Records[3].Spec.Instance.NamespaceUID = earlierUID }),
+			state: verifiedState(older(3), func(s *instance.State) { s.Records[3].Spec.Instance.NamespaceUID = earlierUID }),
 			want:  steps.ReleaseDataPV},
 		"PruneUnread": {reason: "Nothing is pruned before the proof.",
 			state: fenced(withJob(), older(9), phase(v1.BackupRunning)), want: steps.Wait},
-		"Forget": {reason: "A record goes after its archive.", state: provenState(older(3), pruned(complete)),
+		"Forget": {reason: "A record goes after its archive.", state: verifiedState(older(3), pruned(complete)),
 			want: steps.DeleteOldBackups},
 		"PruneForged": {reason: "A Job that anybody can make takes no record of another volume along.",
-			state: provenState(older(3), func(s *instance.State) {
+			state: verifiedState(older(3), func(s *instance.State) {
 				pruned(complete)(s)
 				s.PruneJob.Annotations[v1.AnnotationPruned] = `["` + s.Records[3].Name + `"]`
 				s.Records[3].Spec.Instance.NamespaceUID = earlierUID
 			}), want: steps.ReleaseDataPV},
 		"PruneFailed": {reason: "That is no reason to keep the instance.",
-			state: provenState(older(3), pruned(failedAt(0, ""))), want: steps.ReleaseDataPV},
-		"Wipe": {reason: "Nobody else empties a hostPath folder.", state: provenState(hostPath),
+			state: verifiedState(older(3), pruned(failedAt(0, ""))), want: steps.ReleaseDataPV},
+		"Wipe": {reason: "Nobody else empties a hostPath folder.", state: verifiedState(hostPath),
 			want: steps.CreateWipeJob},
-		"Wiped": {reason: "The finalizer goes right after.", state: provenState(hostPath, wiped(complete)),
+		"Wiped": {reason: "The finalizer goes right after.", state: verifiedState(hostPath, wiped(complete)),
 			want: steps.ReleaseDataPV},
-		"WipeFails": {reason: "It is tried again.", state: provenState(hostPath, wiped(failedAt(0, "busy"))),
+		"WipeFails": {reason: "It is tried again.", state: verifiedState(hostPath, wiped(failedAt(0, "busy"))),
 			want: steps.Wait, says: "busy"},
-		"Unretain": {reason: "The volume gets its policy back.", state: provenState(), want: steps.ReleaseDataPV,
+		"Unretain": {reason: "The volume gets its policy back.", state: verifiedState(), want: steps.ReleaseDataPV,
 			says: "is verified"},
-		"Jobs": {reason: "A completed pod still holds the volume.", state: provenState(released),
+		"Jobs": {reason: "A completed pod still holds the volume.", state: verifiedState(released),
 			want: steps.DeleteObjects},
 		"Claim": {reason: "Then the handle of the data goes.",
-			state: provenState(released, func(s *instance.State) { s.BackupJob = nil }), want: steps.ReleaseDataPVC},
-		"ClaimGoes": {reason: "And is waited for.", state: provenState(released, func(s *instance.State) {
+			state: verifiedState(released, func(s *instance.State) { s.BackupJob = nil }), want: steps.ReleaseDataPVC},
+		"ClaimGoes": {reason: "And is waited for.", state: verifiedState(released, func(s *instance.State) {
 			s.BackupJob, s.DataPVC.Finalizers, s.DataPVC.DeletionTimestamp = nil, nil, &metav1.Time{Time: now}
 		}), want: steps.Wait},
 		"Rest": {reason: "An orphaning deletion leaves them.",
-			state: provenState(noClaim, func(s *instance.State) { s.Leftovers = []client.Object{&corev1.Service{}} }),
+			state: verifiedState(noClaim, func(s *instance.State) { s.Leftovers = []client.Object{&corev1.Service{}} }),
 			want:  steps.DeleteObjects},
 		"Record": {reason: "An unproven record would keep the next instance from starting.", state: fenced(noClaim, discard),
 			want: steps.DeleteUnprovenBackup},
-		"XR": {reason: "All is released.", state: provenState(noClaim), want: steps.RemoveXRFinalizer},
+		"XR": {reason: "All is released.", state: verifiedState(noClaim), want: steps.RemoveXRFinalizer},
 		"LetGo": {reason: "Only Kubernetes is left to act.",
-			state: provenState(noClaim, func(s *instance.State) { s.XR.SetFinalizers(nil) }), want: steps.NoOp},
+			state: verifiedState(noClaim, func(s *instance.State) { s.XR.SetFinalizers(nil) }), want: steps.NoOp},
 		"Name": {reason: "The name is free when nothing is left.",
-			state: provenState(noClaim, func(s *instance.State) { s.XR, s.Life.XR = nil, "" }),
+			state: verifiedState(noClaim, func(s *instance.State) { s.XR, s.Instance.XR = nil, "" }),
 			want:  steps.RemoveClaimFinalizer},
-		"NameHeld": {reason: "A volume that nobody backed up keeps the name.", state: provenState(func(s *instance.State) {
-			s.XR, s.Life.XR = nil, ""
+		"NameHeld": {reason: "A volume that nobody backed up keeps the name.", state: verifiedState(func(s *instance.State) {
+			s.XR, s.Instance.XR = nil, ""
 			s.DataPVC.DeletionTimestamp = &metav1.Time{Time: now}
 		}), want: steps.Wait, says: "still contains the data"},
 		"NothingThere": {reason: "An event of something long gone.", state: &instance.State{}, want: steps.NoOp},
@@ -818,12 +818,12 @@ func TestLateCrossplaneIsReported(t *testing.T) {
 		"Bare":     fenced(composing(instance.CrossplaneMayTake), undefined, bare),
 	} {
 		got := Next(s)
-		if got.Phase != v1.DeletionHeld || len(got.Changes) != 2 {
+		if got.Phase != v1.DeletionBlocked || len(got.Changes) != 2 {
 			t.Fatalf("%s: want phase Held, shown twice, got %s and %d changes", name, got.Phase, len(got.Changes))
 		}
 		for i, c := range []*instance.Composite{s.XR, s.Claim} {
 			message, _ := got.Changes[i].Fields["message"].(string)
-			if reason := got.Changes[i].Fields["reason"]; reason != v1.DeletionHeld {
+			if reason := got.Changes[i].Fields["reason"]; reason != v1.DeletionBlocked {
 				t.Errorf("%s: want the column of %s to say Held, got %v", name, c.GetKind(), reason)
 			}
 			if got.Changes[i].Object != client.Object(c.Unstructured) ||
@@ -845,7 +845,7 @@ func TestNeverReleases(t *testing.T) {
 		"no record": func(s *instance.State) { s.Records = nil },
 		"other": func(s *instance.State) {
 			s.Records[0].Spec.Instance.XR = "another"
-			s.Records[0].Status.Phase = v1.BackupProven
+			s.Records[0].Status.Phase = v1.BackupVerified
 		},
 	}
 	jobs := map[string]variation{
@@ -879,7 +879,7 @@ func TestBlocker(t *testing.T) {
 		"Nothing": {reason: "What is over is not kept.", state: running(blocked(v1.ReasonPodFailure, "x"))},
 		"Pod": {reason: "The node's or the image's.", state: running(failure),
 			want: &v1.Blocker{Reason: v1.ReasonPodFailure, Message: "why"}},
-		"Held": {reason: "A person's, who says what becomes of a backup.", state: running(beginning, noteLeft, failure),
+		"Held": {reason: "A person's, who says what becomes of a backup.", state: running(beginning, entryLeft, failure),
 			want: &v1.Blocker{Reason: v1.ReasonRecordMissing, Message: "why"}},
 	}
 	for name, tc := range cases {

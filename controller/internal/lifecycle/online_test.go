@@ -30,7 +30,7 @@ func online(s *instance.State) {
 
 // access adds the Secret with which a Job logs in to the server for a clone.
 func access(s *instance.State) {
-	s.CloneAccess = agent.AccessSecret(s.Life, s.Life.Namespace, s.Life.Accesses().Clone())
+	s.CloneAccess = agent.AccessSecret(s.Instance, s.Instance.Namespace, s.Instance.Accesses().Clone())
 	s.CloneAccess.SetUID("access")
 }
 
@@ -56,9 +56,9 @@ func TestOnline(t *testing.T) {
 	runs := func(j *instance.Job) {
 		j.Pods = []corev1.Pod{{Status: corev1.PodStatus{Phase: corev1.PodRunning}}}
 	}
-	proven := func(s *instance.State) {
-		begun(v1.BackupProven, time.Minute)(s)
-		s.Records[0].Spec.Request, s.Records[0].Spec.Archive = modelRequest, &v1.Archive{PVCName: s.Life.BackupPVCName(),
+	verified := func(s *instance.State) {
+		begun(v1.BackupVerified, time.Minute)(s)
+		s.Records[0].Spec.Request, s.Records[0].Spec.Archive = modelRequest, &v1.Archive{PVCName: s.Instance.BackupPVCName(),
 			Path: s.Records[0].Name + "/" + catalog.ArchiveName}
 	}
 	late := backup.PatienceOnline + time.Second
@@ -121,14 +121,14 @@ func TestOnline(t *testing.T) {
 			state: running(begun(v1.BackupPending, time.Minute), online,
 				func(s *instance.State) { s.DataPVC.Status.Phase = corev1.ClaimLost }), want: steps.CreateBackupJob},
 		"Note": {reason: "The volume knows it first.",
-			state: running(begun(v1.BackupRunning, time.Minute), online, withJob(complete)), want: steps.NoteBackup},
-		"JobGoes": {reason: "Its pod holds the volume.", state: running(proven, online, withJob(complete)),
+			state: running(begun(v1.BackupRunning, time.Minute), online, withJob(complete)), want: steps.RecordBackup},
+		"JobGoes": {reason: "Its pod holds the volume.", state: running(verified, online, withJob(complete)),
 			want: steps.DeleteObjects},
-		"End": {reason: "Whoever was here before may have left an account.", state: running(proven, online),
+		"End": {reason: "Whoever was here before may have left an account.", state: running(verified, online),
 			want: steps.EndBackup, says: "Verified backup", does: []change.Verb{change.WithdrawClone, change.PatchStatus}},
 		"EndDown": {
 			reason: "It is not over before.",
-			state:  running(proven, online, answeredBy(steps.EndBackup, "connection refused", true)),
+			state:  running(verified, online, answeredBy(steps.EndBackup, "connection refused", true)),
 			want:   steps.EndBackup, says: "connection refused",
 			does: []change.Verb{change.PatchStatus, change.WithdrawClone, change.PatchStatus},
 		},
@@ -157,7 +157,7 @@ func TestOnline(t *testing.T) {
 				if _, blocks := internalOf(c)["blockedBy"]; blocks {
 					t.Error("a server that runs is said to be blocked")
 				}
-				if c.Server != nil && (c.Server.Of != tc.state.Life || c.Server.Authorities != "an authority") {
+				if c.Server != nil && (c.Server.Of != tc.state.Instance || c.Server.Authorities != "an authority") {
 					t.Errorf("it is done in %+v", c.Server)
 				}
 				if c.Verb == change.WithdrawClone && c.MayFail != (tc.late || tc.state.IsDeleting()) {
@@ -190,7 +190,7 @@ func TestOnlineJob(t *testing.T) {
 		t.Errorf("%s archives, with %v", archiver.Image, mounts(archiver))
 	}
 	for _, v := range pod.Volumes {
-		if c := v.PersistentVolumeClaim; c != nil && c.ClaimName == s.Life.DataPVCName() {
+		if c := v.PersistentVolumeClaim; c != nil && c.ClaimName == s.Instance.DataPVCName() {
 			t.Error("it has the data of the server")
 		}
 	}
@@ -199,7 +199,7 @@ func TestOnlineJob(t *testing.T) {
 	}
 	s.BackupPVC.Status.Phase = corev1.ClaimPending
 	if affinity := backup.NewJob(s).Spec.Template.Spec.Affinity; affinity == nil ||
-		affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector.MatchLabels[v1.LabelInstance] != s.Life.Key() {
+		affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector.MatchLabels[v1.LabelInstance] != s.Instance.Key() {
 		t.Errorf("its volume is made anywhere: %+v", affinity)
 	}
 	s.XR.Status.BackupStore = "offsite"
@@ -233,11 +233,11 @@ func TestBackupProgress(t *testing.T) {
 	}{
 		"Clone":     {true, agent.PhaseClone, 50, 16, ", 16%: cloning"},
 		"CloneCopy": {true, agent.PhaseCopy, 50, 50, ", 50%"},
-		"CloneRead": {true, agent.PhaseProve, 50, 83, ", 83%: verifying"},
+		"CloneRead": {true, agent.PhaseVerify, 50, 83, ", 83%: verifying"},
 		"Copy":      {false, agent.PhaseCopy, 50, 25, ", 25%"},
-		"Read":      {false, agent.PhaseProve, 50, 75, ", 75%: verifying"},
+		"Read":      {false, agent.PhaseVerify, 50, 75, ", 75%: verifying"},
 		"Other":     {false, "boot", 40, 20, ", 20%"},
-		"TooMuch":   {false, agent.PhaseProve, 400, 100, ", 100%: verifying"},
+		"TooMuch":   {false, agent.PhaseVerify, 400, 100, ", 100%: verifying"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := running(begun(v1.BackupRunning, time.Minute), withJob())

@@ -77,7 +77,7 @@ func TestCrossplaneReachesTheMessage(t *testing.T) {
 			state: running(claimUnsynced("cannot propagate connection details", time.Minute), told), want: steps.NoOp,
 			says: "cannot propagate"},
 		"ClaimStuck": {reason: "Crossplane copies nothing to the claim.",
-			state: running(claimUnsynced("cannot bind and sync claim", time.Minute), told), want: steps.ReportHeldClaim,
+			state: running(claimUnsynced("cannot bind and sync claim", time.Minute), told), want: steps.ReportBlockedClaim,
 			says: "cannot bind and sync claim"},
 		"ClaimSaid": {reason: "Once.",
 			state: running(claimUnsynced("cannot bind and sync claim", time.Minute), told, func(s *instance.State) {
@@ -121,7 +121,7 @@ func TestClaimWithoutXRSaysWhy(t *testing.T) {
 	s := running(claimUnsynced("cannot apply composite resource: denied by a webhook", time.Minute))
 	s.XR, s.DataPVC = nil, nil
 	step := Next(s)
-	if step.Action != steps.ReportHeldClaim ||
+	if step.Action != steps.ReportBlockedClaim ||
 		step.Message != "Crossplane cannot reconcile the claim: cannot apply composite resource: denied by a webhook" {
 		t.Errorf("want the claim to say so, got %+v", step)
 	}

@@ -18,7 +18,7 @@ import (
 func showProgress(s *instance.State, step steps.Step, changes []change.Change) []change.Change {
 	switch {
 	case step.Attempt != "":
-		return showInLife(s, step)
+		return showInstance(s, step)
 	case step.Phase == "":
 		return nil
 	case s.Orphan != nil:
@@ -55,9 +55,9 @@ func showProgress(s *instance.State, step steps.Step, changes []change.Change) [
 func showInRecord(s *instance.State, step steps.Step) []change.Change {
 	r := s.Record()
 	switch {
-	case r == nil, r.IsProven(), r.Status.Phase == v1.BackupFailed, r.DeletionTimestamp != nil:
+	case r == nil, r.IsVerified(), r.Status.Phase == v1.BackupFailed, r.DeletionTimestamp != nil:
 		return nil
-	case step.Action != steps.Wait && !step.Refused, step.Percent > 0, instance.SaysSame(r.Status.Message, step.Message):
+	case step.Action != steps.Wait && !step.Refused, step.Percent > 0, instance.IsSameMessage(r.Status.Message, step.Message):
 		return nil
 	}
 	return []change.Change{catalog.PatchRecordStatus(r, func(st *v1.BackupRecordStatus) { st.Message = step.Message })}
@@ -72,10 +72,10 @@ func shows(c *instance.Composite, want v1.DeletionStatus) bool {
 // enoughProgress is the minimum increase of the progress that is written to the status, in percentage points.
 const enoughProgress = 10
 
-// showInLife writes the progress of an existing instance's backup to the status of the XR, and the function reports
+// showInstance writes the progress of an existing instance's backup to the status of the XR, and the function reports
 // it. It writes only for a step that waits, because each write makes Crossplane reconcile. Crossplane throttles after
 // 50 reconciles in a row to one every 30 seconds (internal/circuit of Crossplane).
-func showInLife(s *instance.State, step steps.Step) []change.Change {
+func showInstance(s *instance.State, step steps.Step) []change.Change {
 	if step.Action != steps.Wait && step.Action != steps.MarkFailed && !step.Refused {
 		return nil
 	}

@@ -26,7 +26,7 @@ func TestHint(t *testing.T) {
 		"Held": {reason: "A person has to act.", state: fenced(func(s *instance.State) { s.PVCNameConflict = true }),
 			hint: v1.AnnotationSkipBackup + "=" + xrUID},
 		"NotStarted": {reason: "The backup may be the only copy, and no server runs on it.",
-			state: provenState(requireRestoreTest, restorable(0, metav1.ConditionFalse)), hint: `"requireRestoreTest":false`},
+			state: verifiedState(requireRestoreTest, restorable(0, metav1.ConditionFalse)), hint: `"requireRestoreTest":false`},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -34,11 +34,11 @@ func DataRisks(s *instance.State) []instance.Risk {
 		return nil
 	}
 	out := instance.RisksOf(v, "the data")
-	if uid := instance.XROf(v); uid != s.Life.XR {
+	if uid := instance.XROf(v); uid != s.Instance.XR {
 		out = append(out, instance.Risk{
 			Text: fmt.Sprintf("PersistentVolume %s is not labeled as the data of this instance: its label %s is "+
 				"%q, not %q",
-				v.Name, v1.LabelXR, uid, s.Life.XR)})
+				v.Name, v1.LabelXR, uid, s.Instance.XR)})
 	}
 	return out
 }

@@ -78,7 +78,7 @@ func createPVC(s *instance.State, _ steps.Step) []change.Change {
 // pvcOnDataPV returns a PVC for the data volume, with the annotations that describe the data.
 func pvcOnDataPV(s *instance.State) *corev1.PersistentVolumeClaim {
 	v := s.DataPV
-	annotations := agent.Annotations(s.Life)
+	annotations := agent.Annotations(s.Instance)
 	for _, key := range []string{
 		v1.AnnotationImage, v1.AnnotationVersion, v1.AnnotationDeletionPolicy, v1.AnnotationBackupNumber,
 		v1.AnnotationFirstBackupNumber, v1.AnnotationChoice,
@@ -91,7 +91,7 @@ func pvcOnDataPV(s *instance.State) *corev1.PersistentVolumeClaim {
 	}
 	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: s.JobLocation().Namespace, Name: s.JobLocation().Data, Labels: s.Life.Labels(), Annotations: annotations,
+			Namespace: s.JobLocation().Namespace, Name: s.JobLocation().Data, Labels: s.Instance.Labels(), Annotations: annotations,
 			Finalizers: []string{v1.Finalizer},
 		},
 		Spec: corev1.PersistentVolumeClaimSpec{

@@ -53,7 +53,7 @@ func TestNodesAreKept(t *testing.T) {
 	s := running()
 	want := &v1.NodePlacement{NodeSelector: map[string]string{"disk": "ssd"},
 		Tolerations: []corev1.Toleration{{Key: "databases", Operator: corev1.TolerationOpExists}}}
-	s.XR.Status.Nodes, s.XR.Status.UID = want, s.Life.XR
+	s.XR.Status.Nodes, s.XR.Status.UID = want, s.Instance.XR
 	if isDataPVMarked(s) {
 		t.Error("want the volume marked again: it does not know the nodes")
 	}
@@ -76,7 +76,7 @@ func TestNodesAreKept(t *testing.T) {
 		t.Error("want the volume believed where the status was lost")
 	}
 	s = running()
-	s.XR.Status.UID, s.DataPV.Annotations[v1.AnnotationNodes] = s.Life.XR, want.Annotation()
+	s.XR.Status.UID, s.DataPV.Annotations[v1.AnnotationNodes] = s.Instance.XR, want.Annotation()
 	if isDataPVMarked(s) {
 		t.Error("want it taken back from the volume")
 	}

@@ -33,7 +33,7 @@ func decideRelease(s *instance.State, reason string) steps.Step {
 // through which it finds the instance. This is the PVC, or the volume if there is no PVC.
 func releases(s *instance.State) []func(*instance.State) (steps.Step, bool) {
 	type list = []func(*instance.State) (steps.Step, bool)
-	first, rest := list{decidePrune, decideWipe}, list{decideRescueBackupPVC, decideLeftovers, decideUnprovenBackup}
+	first, rest := list{decidePrune, decideWipe}, list{decideRecoveryPVC, decideLeftovers, decideUnprovenBackup}
 	switch {
 	case s.Orphan == nil:
 		return slices.Concat(first, list{decideDataPV, decideJobs, decideDataPVC}, rest, list{decideOvertaken})
@@ -58,7 +58,7 @@ func canMountData(s *instance.State) bool {
 // decidePrune deletes expired backups. If a backup cannot be deleted, the deletion of the instance continues, and the
 // next instance tries again.
 func decidePrune(s *instance.State) (steps.Step, bool) {
-	if !backup.HasProvenBackup(s) || !canMountData(s) {
+	if !backup.HasVerifiedBackup(s) || !canMountData(s) {
 		return steps.Step{}, false
 	}
 	if s.Store() != "" {
@@ -95,8 +95,8 @@ func backupsToPrune(s *instance.State) []client.Object {
 		return nil
 	}
 	var out []client.Object
-	for _, r := range catalog.ProvenBackupsHere(s) {
-		if slices.Contains(names, r.Name) && r.Spec.Instance.XR != s.Life.XR && catalog.IsRemovable(s.Life, r) {
+	for _, r := range catalog.VerifiedBackupsHere(s) {
+		if slices.Contains(names, r.Name) && r.Spec.Instance.XR != s.Instance.XR && catalog.IsRemovable(s.Instance, r) {
 			out = append(out, r)
 		}
 	}
@@ -164,11 +164,11 @@ func decideDataPVC(s *instance.State) (steps.Step, bool) {
 	return steps.Step{Action: steps.Wait, After: steps.RequeueSoon}, true
 }
 
-// decideRescueBackupPVC deletes the PVC of the backup volume in the recovery namespace. The next instance binds the
+// decideRecoveryPVC deletes the PVC of the backup volume in the recovery namespace. The next instance binds the
 // volume again.
-func decideRescueBackupPVC(s *instance.State) (steps.Step, bool) {
+func decideRecoveryPVC(s *instance.State) (steps.Step, bool) {
 	c := s.BackupPVC
-	if c == nil || c.Namespace == s.Life.Namespace {
+	if c == nil || c.Namespace == s.Instance.Namespace {
 		return steps.Step{}, false
 	}
 	return steps.DeleteAndWait([]client.Object{c})
@@ -182,7 +182,7 @@ func decideLeftovers(s *instance.State) (steps.Step, bool) { return steps.Delete
 // instance with the same name.
 func decideUnprovenBackup(s *instance.State) (steps.Step, bool) {
 	r := s.Record()
-	if r == nil || backup.HasProvenBackup(s) {
+	if r == nil || backup.HasVerifiedBackup(s) {
 		return steps.Step{}, false
 	}
 	return steps.Step{Action: steps.DeleteUnprovenBackup, Targets: []client.Object{r}}, true

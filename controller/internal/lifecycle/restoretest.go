@@ -28,7 +28,7 @@ func waitForRestoreTest(s *instance.State) steps.Step {
 	if c == nil {
 		return step
 	}
-	step.After, step.Phase = steps.RequeueForPerson, v1.DeletionHeld
+	step.After, step.Phase = steps.RequeueForPerson, v1.DeletionBlocked
 	step.Message = fmt.Sprintf("Backup %q is verified, but no server has started from it: %s. The restore test is "+
 		"retried every few minutes",
 		r.Name, c.Message)
@@ -40,7 +40,7 @@ func waitForRestoreTest(s *instance.State) steps.Step {
 func unrequireHint(s *instance.State) string {
 	const patch = `--type=merge --patch '{"spec":{"backup":{"finalBackup":{"requireRestoreTest":false}}}}'`
 	if s.Claim != nil {
-		return fmt.Sprintf("kubectl patch %s --namespace %s %s %s", strings.ToLower(s.Life.Kind), s.Life.Namespace, s.Life.Name,
+		return fmt.Sprintf("kubectl patch %s --namespace %s %s %s", strings.ToLower(s.Instance.Kind), s.Instance.Namespace, s.Instance.Name,
 			patch)
 	}
 	return fmt.Sprintf("kubectl patch %s %s", s.XR.InKubectl(), patch)

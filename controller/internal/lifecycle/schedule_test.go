@@ -116,7 +116,7 @@ func TestScheduled(t *testing.T) {
 		"Missed": {reason: "One makes up for all.", state: running(due("00:00")), want: steps.BeginBackup,
 			begins: "2026-11-26T03:00Z", next: metav1.NewTime(tomorrow)},
 		"Taken": {reason: "The status was lost, and the record knows.",
-			state: running(due("03:00"), planned(v1.LastBackupProven)), want: steps.PlanBackups, next: metav1.NewTime(tomorrow)},
+			state: running(due("03:00"), planned(v1.LastBackupVerified)), want: steps.PlanBackups, next: metav1.NewTime(tomorrow)},
 		"Request": {reason: "Somebody waits for that.", state: running(due("03:00"), asks(modelRequest)),
 			want: steps.BeginBackup, says: `backup "one"`},
 		"Silent": {reason: "It begins when the server is there.", state: running(due("03:30"), silent),
@@ -179,14 +179,14 @@ func TestScheduled(t *testing.T) {
 	}
 }
 
-// TestScheduledProven checks that a verified backup is no longer reported as overdue.
-func TestScheduledProven(t *testing.T) {
+// TestScheduledVerified checks that a verified backup is no longer reported as overdue.
+func TestScheduledVerified(t *testing.T) {
 	s := running(hourly(30*time.Minute), planned(v1.LastBackupRunning), missed("01:00"), online)
 	r := backup.NewRecord(s)
 	if r.Spec.Origin != v1.OriginSchedule || r.Spec.Request != "2026-11-26T03:00Z" || r.Spec.Method != v1.MethodOnline {
 		t.Errorf("its record says %+v", r.Spec)
 	}
-	r.Status.Phase, r.Spec.Archive = v1.BackupProven, &v1.Archive{PVCName: s.Life.BackupPVCName(),
+	r.Status.Phase, r.Spec.Archive = v1.BackupVerified, &v1.Archive{PVCName: s.Instance.BackupPVCName(),
 		Path: r.Name + "/" + catalog.ArchiveName}
 	s.Records = []v1.BackupRecord{*r}
 	got := Next(s)
@@ -204,20 +204,20 @@ func TestScheduledProven(t *testing.T) {
 
 // TestKeepFor checks that a backup is deleted only if it is older than minAge and exceeds the count.
 func TestKeepFor(t *testing.T) {
-	s := running(hourly(30*time.Minute), planned(v1.LastBackupProven))
+	s := running(hourly(30*time.Minute), planned(v1.LastBackupVerified))
 	s.XR.Spec.Backup.Retention.Count, s.XR.Spec.Backup.Retention.MinAge = new(int32(2)), "48h"
 	for i := 5; i > 0; i-- {
-		name := s.Life.RecordNameInLife(int64(i))
+		name := s.Instance.NumberedRecordName(int64(i))
 		s.Records = append(s.Records, v1.BackupRecord{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec: v1.BackupRecordSpec{Instance: s.BackedUp(), Origin: v1.OriginSchedule, Number: int64(i),
-				Archive: &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: name + "/" + catalog.ArchiveName}},
-			Status: v1.BackupRecordStatus{Phase: v1.BackupProven,
+				Archive: &v1.Archive{PVCName: s.Instance.BackupPVCName(), Path: name + "/" + catalog.ArchiveName}},
+			Status: v1.BackupRecordStatus{Phase: v1.BackupVerified,
 				CompletionTime: &metav1.Time{Time: s.Now.Add(time.Duration(i-5) * 24 * time.Hour)}},
 		})
 	}
 	s.XR.Status.Backups = &v1.BackupsStatus{Recent: v1.ListBackups(s.Records)}
-	want := []string{s.Life.RecordNameInLife(3), s.Life.RecordNameInLife(2), s.Life.RecordNameInLife(1)}
+	want := []string{s.Instance.NumberedRecordName(3), s.Instance.NumberedRecordName(2), s.Instance.NumberedRecordName(1)}
 	if got := Next(s); got.Action != steps.MarkForRemoval || !slices.Equal(namesOf(got.Targets), want) {
 		t.Errorf("want those of two days and more, %v, got %s %v", want, got.Action, namesOf(got.Targets))
 	}

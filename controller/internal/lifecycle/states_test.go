@@ -36,31 +36,31 @@ type variation func(*instance.State)
 
 // running returns an instance with protected data, for which there is nothing to do.
 func running(changes ...variation) *instance.State {
-	life := v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "db", XR: xrUID}
+	instanceID := v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "db", XR: xrUID}
 	s := instance.NewState(instance.Subject{
 		Settings: instance.Settings{AgentImage: "ghcr.io/crossplane-mysql/crossplane-mysql:v0.1.0"},
-		Life:     life, Now: now,
+		Instance: instanceID, Now: now,
 		Namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}},
 		Claim:     composite("MySQL", "db", "claim"),
 		XR:        composite("XMySQL", "db-x", xrUID),
 	})
 	s.DataPVC = &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: life.DataPVCName(), Namespace: "default", UID: "claim",
+		ObjectMeta: metav1.ObjectMeta{Name: instanceID.DataPVCName(), Namespace: "default", UID: "claim",
 			Finalizers: []string{v1.Finalizer}},
 		Spec:   corev1.PersistentVolumeClaimSpec{VolumeName: volume1, StorageClassName: new("fast")},
 		Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
 	}
 	s.DataPV = &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: volume1, Finalizers: []string{v1.Finalizer}, Labels: life.Labels()},
+		ObjectMeta: metav1.ObjectMeta{Name: volume1, Finalizers: []string{v1.Finalizer}, Labels: instanceID.Labels()},
 		Spec: corev1.PersistentVolumeSpec{
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
-			ClaimRef: &corev1.ObjectReference{Namespace: "default", Name: life.DataPVCName(),
+			ClaimRef: &corev1.ObjectReference{Namespace: "default", Name: instanceID.DataPVCName(),
 				UID: "claim"},
 		},
 		Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound},
 	}
 	s.BackupPVC = &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: life.BackupPVCName(), Namespace: "default", Labels: steps.BackupLabels(life),
+		ObjectMeta: metav1.ObjectMeta{Name: instanceID.BackupPVCName(), Namespace: "default", Labels: steps.BackupLabels(instanceID),
 			Annotations: map[string]string{v1.AnnotationRetainedPV: "pvc-2"}},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			VolumeName: "pvc-2", StorageClassName: new("fast"),
@@ -92,16 +92,16 @@ func fenced(changes ...variation) *instance.State {
 // backupsBound adds the volume that the backup PVC is bound to.
 func backupsBound(s *instance.State) {
 	s.BackupPV = &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{
-		Name: s.BackupPVC.Spec.VolumeName, Labels: steps.BackupLabels(s.Life), Annotations: backup.PVAnnotations(s),
+		Name: s.BackupPVC.Spec.VolumeName, Labels: steps.BackupLabels(s.Instance), Annotations: backup.PVAnnotations(s),
 		Finalizers: []string{v1.Finalizer},
 	}}
 	s.BackupPV.Spec.ClaimRef = steps.ReservedFor(s.BackupPVC.Namespace, s.BackupPVC.Name)
 	s.BackupPV.Spec.ClaimRef.UID = s.BackupPVC.UID
 }
 
-// provenState returns an instance whose backup is verified and whose data is not released yet.
-func provenState(changes ...variation) *instance.State {
-	return apply(fenced(withJob(complete), phase(v1.BackupProven)), changes)
+// verifiedState returns an instance whose backup is verified and whose data is not released yet.
+func verifiedState(changes ...variation) *instance.State {
+	return apply(fenced(withJob(complete), phase(v1.BackupVerified)), changes)
 }
 
 func apply(s *instance.State, changes []variation) *instance.State {
@@ -139,7 +139,7 @@ func dead(s *instance.State) {
 
 // nothingLeft removes the XR and the data.
 func nothingLeft(s *instance.State) {
-	s.XR, s.Life.XR, s.DataPVC, s.DataPV = nil, "", nil, nil
+	s.XR, s.Instance.XR, s.DataPVC, s.DataPV = nil, "", nil, nil
 }
 
 // composing adds Crossplane's finalizer to the XR. awaited is the time for which the deletion has waited for
@@ -175,7 +175,7 @@ func dyingClaim(awaited time.Duration, finalizers ...string) variation {
 	return func(s *instance.State) {
 		s.CrossplaneAwaited = awaited
 		s.Claim.SetFinalizers(finalizers)
-		s.Claim.SetNamespace(s.Life.Namespace)
+		s.Claim.SetNamespace(s.Instance.Namespace)
 		s.Claim.SetDeletionTimestamp(&metav1.Time{Time: now})
 	}
 }
@@ -329,9 +329,9 @@ func older(n int) variation {
 				ObjectMeta: metav1.ObjectMeta{Name: name},
 				Spec: v1.BackupRecordSpec{
 					Instance: v1.BackedUpInstance{XR: "earlier", NamespaceUID: "ns"},
-					Archive:  &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: name + "/" + catalog.ArchiveName},
+					Archive:  &v1.Archive{PVCName: s.Instance.BackupPVCName(), Path: name + "/" + catalog.ArchiveName},
 				},
-				Status: v1.BackupRecordStatus{Phase: v1.BackupProven},
+				Status: v1.BackupRecordStatus{Phase: v1.BackupVerified},
 			})
 		}
 	}
@@ -485,7 +485,7 @@ func noClaim(s *instance.State) { s.DataPVC, s.DataPV, s.BackupJob = nil, nil, n
 
 // ephemeral makes the instance a Database without storage, which has no data to protect.
 func ephemeral(s *instance.State) {
-	s.Life.Kind = v1.KindDatabase
+	s.Instance.Kind = v1.KindDatabase
 	s.DataPVC, s.DataPV, s.BackupPVC = nil, nil, nil
 	s.XR.Spec.StorageSize, s.XR.Status.Volume = nil, ""
 	s.Claim.Spec = s.XR.Spec
@@ -494,9 +494,9 @@ func ephemeral(s *instance.State) {
 }
 
 func asDatabase(s *instance.State) {
-	s.Life.Kind = v1.KindDatabase
+	s.Instance.Kind = v1.KindDatabase
 	s.XR.SetKind(v1.KindXDatabase)
-	s.DataPV.Spec.ClaimRef.Name = s.Life.DataPVCName()
+	s.DataPV.Spec.ClaimRef.Name = s.Instance.DataPVCName()
 	for i := range s.Records {
 		s.Records[i].Name = s.Attempt().Record
 	}
@@ -548,12 +548,12 @@ func restorable(n int, status metav1.ConditionStatus) variation {
 	}
 }
 
-// ownNote adds the metadata of the instance's own backup.
-func ownNote(s *instance.State) {
+// ownEntry adds the metadata of the instance's own backup.
+func ownEntry(s *instance.State) {
 	r := s.Record().DeepCopy()
-	r.Spec.Archive = &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: r.Name + "/" + catalog.ArchiveName,
+	r.Spec.Archive = &v1.Archive{PVCName: s.Instance.BackupPVCName(), Path: r.Name + "/" + catalog.ArchiveName,
 		SHA256: strings.Repeat("a", 64)}
-	s.Notes = []instance.Note{{Name: r.Name, Volume: "pvc-2", BackupNote: r.Note()}}
+	s.Entries = []instance.Entry{{Name: r.Name, Volume: "pvc-2", BackupEntry: r.Entry()}}
 }
 
 // beginning makes the instance a new one, for which the controller has not searched for earlier backups.
@@ -561,11 +561,11 @@ func beginning(s *instance.State) {
 	s.XR.Status.Started, s.XR.Status.PreviousBackup, s.XR.Conditions = false, "", nil
 }
 
-// noteLeft adds the metadata of a backup whose BackupRecord is deleted.
-func noteLeft(s *instance.State) {
-	s.Notes = []instance.Note{{Name: "old-a", Volume: "pvc-2",
-		BackupNote: v1.BackupNote{Record: "record", AnnouncedAt: metav1.NewTime(now.Add(-time.Hour))}}}
-	s.Notes[0].Spec.Instance.XR = earlierUID
+// entryLeft adds the metadata of a backup whose BackupRecord is deleted.
+func entryLeft(s *instance.State) {
+	s.Entries = []instance.Entry{{Name: "old-a", Volume: "pvc-2",
+		BackupEntry: v1.BackupEntry{Record: "record", AnnouncedAt: metav1.NewTime(now.Add(-time.Hour))}}}
+	s.Entries[0].Spec.Instance.XR = earlierUID
 }
 
 func claimDeleted(s *instance.State) { s.Claim.SetDeletionTimestamp(&metav1.Time{Time: now}) }

@@ -21,7 +21,7 @@ func setNodeAffinity(s *instance.State, _ steps.Step) []change.Change {
 	pin := func(v *corev1.PersistentVolume) { v.Spec.NodeAffinity = agent.OnNode(s.Node) }
 	var out []change.Change
 	if v := s.BackupPV; s.BackupPVC != nil && v != nil && v.Spec.HostPath != nil && v.Spec.NodeAffinity == nil &&
-		v.Labels[v1.LabelInstance] == s.Life.Key() {
+		v.Labels[v1.LabelInstance] == s.Instance.Key() {
 		out = append(out, change.PatchObject(v, pin))
 	}
 	return append(out, change.PatchObject(s.DataPV, pin))
@@ -31,7 +31,7 @@ func setNodeAffinity(s *instance.State, _ steps.Step) []change.Change {
 func retainDataPV(s *instance.State, _ steps.Step) []change.Change {
 	out := []change.Change{change.PatchObject(s.DataPV, func(v *corev1.PersistentVolume) {
 		steps.RetainPV(v)
-		steps.SetLabelsAndAnnotations(v, s.Life.Labels(), backup.IdentityAnnotations(s))
+		steps.SetLabelsAndAnnotations(v, s.Instance.Labels(), backup.IdentityAnnotations(s))
 		steps.MarkUID(v)
 	})}
 	if c := s.DataPVC; c != nil && !steps.IsMarkedUID(c) {
@@ -45,7 +45,7 @@ func retainDataPV(s *instance.State, _ steps.Step) []change.Change {
 func releaseDataPV(s *instance.State, _ steps.Step) []change.Change {
 	return []change.Change{change.PatchObject(s.DataPV, func(v *corev1.PersistentVolume) {
 		steps.UnretainPV(v)
-		if s.HostPath() && v.Name == s.Life.DataPVName() {
+		if s.HostPath() && v.Name == s.Instance.DataPVName() {
 			addOwnerXR(v, s.Identity().XR)
 		}
 	})}

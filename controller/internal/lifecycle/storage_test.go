@@ -32,7 +32,7 @@ func TestDropBackupPVC(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, w := context.Background(), newWorld(t, -1, false, byClaim)
 			read, now := &corev1.PersistentVolumeClaim{}, &corev1.PersistentVolumeClaim{}
-			key := client.ObjectKey{Namespace: "default", Name: running().Life.BackupPVCName()}
+			key := client.ObjectKey{Namespace: "default", Name: running().Instance.BackupPVCName()}
 			if err := w.Get(ctx, key, read); err != nil {
 				t.Fatal(err)
 			}
@@ -75,11 +75,11 @@ func TestRetainBackupPV(t *testing.T) {
 				}
 			}
 			w := newWorldOf(t, -1, false, objects)
-			lives, err := gathererFrom(w).Gather(ctx, key())
+			instances, err := gathererFrom(w).Gather(ctx, key())
 			if err != nil {
 				t.Fatal(err)
 			}
-			step := withChanges(lives[0], backup.KeepBackupPV(lives[0], steps.Step{Phase: v1.DeletionBackingUp}))
+			step := withChanges(instances[0], backup.KeepBackupPV(instances[0], steps.Step{Phase: v1.DeletionBackingUp}))
 			if refused := step.Action == steps.Wait && strings.Contains(step.Message, "is not bound"); refused != tc.refused {
 				t.Errorf("want it refused: %t, got %+v", tc.refused, step)
 			}

@@ -48,7 +48,7 @@ func olderInStore(n int) variation {
 		older(n)(s)
 		for i := range s.Records {
 			if r := &s.Records[i]; strings.HasPrefix(r.Name, "old-") {
-				r.Spec.Archive = &v1.Archive{Store: modelStore, Path: v1.StoreFolder(r.Spec.Instance, r.Name) + "/x.tar.zst"}
+				r.Spec.Archive = &v1.Archive{Store: modelStore, Path: v1.StorePrefix(r.Spec.Instance, r.Name) + "/x.tar.zst"}
 			}
 		}
 	}
@@ -61,18 +61,18 @@ func accessFor(left time.Duration) variation {
 	return func(s *instance.State) { s.AccessUntil = s.Now.Add(left) }
 }
 
-// noteInStore adds the metadata of the instance's own backup, which this cluster has published.
-func noteInStore(s *instance.State) {
+// entryInStore adds the metadata of the instance's own backup, which this cluster has published.
+func entryInStore(s *instance.State) {
 	s.Record().UID = "of-ours"
-	ownNote(s)
-	s.Notes[0].Volume, s.Notes[0].Store, s.Notes[0].AnnouncedAt = "", modelStore, metav1.NewTime(now)
+	ownEntry(s)
+	s.Entries[0].Volume, s.Entries[0].Store, s.Entries[0].AnnouncedAt = "", modelStore, metav1.NewTime(now)
 	published(s)
 }
 
 // published adds the annotation that the controller writes before it publishes the metadata.
 func published(s *instance.State) {
-	s.Notes[0].Spec.Archive = &v1.Archive{Store: modelStore, SHA256: strings.Repeat("a", 64)}
-	s.XR.SetAnnotations(map[string]string{v1.AnnotationPublished: s.Notes[0].PublishedArchive()})
+	s.Entries[0].Spec.Archive = &v1.Archive{Store: modelStore, SHA256: strings.Repeat("a", 64)}
+	s.XR.SetAnnotations(map[string]string{v1.AnnotationPublished: s.Entries[0].PublishedArchive()})
 }
 
 // unwritten removes the annotation with the published archive.
@@ -80,20 +80,20 @@ func unwritten(s *instance.State) { s.XR.SetAnnotations(nil) }
 
 // summed sets the checksum of the archive in the metadata.
 func summed(sum string) variation {
-	return func(s *instance.State) { s.Notes[0].Spec.Archive.SHA256 = sum }
+	return func(s *instance.State) { s.Entries[0].Spec.Archive.SHA256 = sum }
 }
 
 // recordedThere makes the metadata name the BackupRecord of another cluster.
-func recordedThere(s *instance.State) { s.Notes[0].Record = "of-theirs" }
+func recordedThere(s *instance.State) { s.Entries[0].Record = "of-theirs" }
 
 // notedAgo sets how long ago the backup in the metadata started.
 func notedAgo(ago time.Duration) variation {
-	return func(s *instance.State) { s.Notes[0].AnnouncedAt = metav1.NewTime(now.Add(-ago)) }
+	return func(s *instance.State) { s.Entries[0].AnnouncedAt = metav1.NewTime(now.Add(-ago)) }
 }
 
 // announcedBefore makes the metadata describe a backup from two days ago, with a different BackupRecord.
 func announcedBefore(s *instance.State) {
-	s.Notes[0].AnnouncedAt, s.Notes[0].Record = metav1.NewTime(now.Add(-48*time.Hour)), "of-then"
+	s.Entries[0].AnnouncedAt, s.Entries[0].Record = metav1.NewTime(now.Add(-48*time.Hour)), "of-then"
 }
 
 // sentAt adds a Job that has completed its upload to the store. ago is the time since the completion.
@@ -109,7 +109,7 @@ func sentAt(ago time.Duration) variation {
 // notThere marks the BackupRecord as failed, because the store did not contain the archive when the controller tried
 // to publish the metadata.
 func notThere(s *instance.State) {
-	s.Record().Status.Phase, s.Record().Status.Message = v1.BackupFailed, "there is no "+backup.StoreFolder(s)+"/"+
+	s.Record().Status.Phase, s.Record().Status.Message = v1.BackupFailed, "there is no "+backup.StorePrefix(s)+"/"+
 		s.BackupJob.Report.Archive
 }
 
@@ -123,15 +123,15 @@ func refusedAs(action steps.Action, refusal instance.Refusal) variation {
 
 func recordGoes(s *instance.State) { s.Records = nil }
 
-// noteInLifeInStore adds the metadata of a backup of a running instance.
-func noteInLifeInStore(s *instance.State) {
-	s.Notes = []instance.Note{{Name: s.Attempt().Record, Store: modelStore,
-		BackupNote: v1.BackupNote{Record: "of-then", AnnouncedAt: metav1.NewTime(now)}}}
-	s.Notes[0].Spec.Instance.XR, s.Notes[0].Spec.Request = s.Life.XR, modelRequest
+// entryOfInstanceInStore adds the metadata of a backup of a running instance.
+func entryOfInstanceInStore(s *instance.State) {
+	s.Entries = []instance.Entry{{Name: s.Attempt().Record, Store: modelStore,
+		BackupEntry: v1.BackupEntry{Record: "of-then", AnnouncedAt: metav1.NewTime(now)}}}
+	s.Entries[0].Spec.Instance.XR, s.Entries[0].Spec.Request = s.Instance.XR, modelRequest
 }
 
 // restoresFrom adds a restore Job that waits for access to the given backup.
-func restoresFrom(n *v1.StoreNote) func(*instance.State) {
+func restoresFrom(n *v1.StoreEntry) func(*instance.State) {
 	return func(s *instance.State) {
 		s.RestoreFrom = n
 		s.RestoreTo = &instance.Job{Job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "restore-db-job", UID: "job"}}}
@@ -140,13 +140,13 @@ func restoresFrom(n *v1.StoreNote) func(*instance.State) {
 
 // TestNextInStore specifies the actions if backups are written to a store.
 func TestNextInStore(t *testing.T) {
-	from := &v1.StoreNote{Name: "old-a",
-		BackupNote: v1.BackupNote{Spec: v1.BackupRecordSpec{
+	from := &v1.StoreEntry{Name: "old-a",
+		BackupEntry: v1.BackupEntry{Spec: v1.BackupRecordSpec{
 			Archive: &v1.Archive{Store: modelStore, Path: "v1/a/b/old-a/x.tar.zst"}}}}
 	report := func(change func(*agent.Report)) variation {
 		return withJob(sent, func(j *instance.Job) { change(j.Report) })
 	}
-	other := func(s *instance.State) { s.Notes[0].Spec.Request = "of-then" }
+	other := func(s *instance.State) { s.Entries[0].Spec.Request = "of-then" }
 	cases := map[string]struct {
 		reason string
 		state  *instance.State
@@ -188,31 +188,31 @@ func TestNextInStore(t *testing.T) {
 		"RenewsNot": {reason: "Half of its time is not over.",
 			state: fenced(toStore, phase(v1.BackupRunning), withJob(runs), accessFor(time.Hour)), want: steps.Wait},
 		"RenewsEnded": {reason: "Its Job is over.", state: fenced(toStore, withJob(sent), accessFor(time.Minute)),
-			want: steps.NoteBackup},
+			want: steps.RecordBackup},
 		"DownSent": {reason: "It may have been published already.", state: fenced(toStore, storeDown, withJob(sent)),
 			want: steps.Wait, says: "the store is down"},
-		"Sent": {reason: "The Job has read it back.", state: fenced(toStore, withJob(sent)), want: steps.NoteBackup},
+		"Sent": {reason: "The Job has read it back.", state: fenced(toStore, withJob(sent)), want: steps.RecordBackup},
 		"Unpublished": {reason: "The store does not answer.",
 			state: fenced(toStore, withJob(sent),
-				refusedAs(steps.NoteBackup, instance.Refusal{Message: "timeout",
-					Passing: true})), want: steps.NoteBackup, says: "the controller cannot record the backup yet: timeout"},
+				refusedAs(steps.RecordBackup, instance.Refusal{Message: "timeout",
+					Passing: true})), want: steps.RecordBackup, says: "the controller cannot record the backup yet: timeout"},
 		"Missing": {reason: "The BackupStore leads to another bucket now, or somebody has removed it.",
 			state: fenced(toStore, withJob(sent),
-				refusedAs(steps.NoteBackup, instance.Refusal{Message: "there is none",
+				refusedAs(steps.RecordBackup, instance.Refusal{Message: "there is none",
 					Missing: true})), want: steps.MarkFailed, says: "there is none"},
 		"MissingWait": {reason: "Not at once: the gateway may be behind.", state: fenced(toStore, sentAt(0), notThere),
 			want: steps.Wait, says: "is retried: there is no v1/"},
 		"MissingAgain": {reason: "It is sent once more.", state: fenced(toStore, sentAt(time.Hour), notThere),
 			want: steps.DeleteObjects, says: "No data is lost"},
 		"MissingOther": {reason: "That was the archive of an earlier try.",
-			state: fenced(toStore, withJob(sent), failedForRoom), want: steps.NoteBackup},
+			state: fenced(toStore, withJob(sent), failedForRoom), want: steps.RecordBackup},
 		"MissingLife": {reason: "The server starts again.",
 			state: running(begun(v1.BackupRunning, time.Minute), toStore, withJob(sent),
-				refusedAs(steps.NoteBackup, instance.Refusal{Message: "there is none",
+				refusedAs(steps.RecordBackup, instance.Refusal{Message: "there is none",
 					Missing: true})), want: steps.GiveUpBackup, says: "there is none"},
 		"MissingOnline": {reason: "Others get their turn.",
 			state: running(begun(v1.BackupRunning, time.Minute), toStore, online, withJob(sent),
-				refusedAs(steps.NoteBackup, instance.Refusal{Message: "there is none",
+				refusedAs(steps.RecordBackup, instance.Refusal{Message: "there is none",
 					Missing: true})), want: steps.GiveUpBackup, says: "there is none"},
 		"NoGateway": {reason: "People hear of it.",
 			state: fenced(toStore, refusedAs(steps.CreateBackupJob, instance.Refusal{Message: "no gateway", Passing: true})),
@@ -238,55 +238,55 @@ func TestNextInStore(t *testing.T) {
 			want: steps.MarkFailed, says: "does not describe a verified archive"},
 		"StoresName": {reason: "That is one in a store, and this is to be on a volume.", state: fenced(withJob(sent)),
 			want: steps.MarkFailed, says: "does not describe a verified archive"},
-		"Proves": {reason: "The store knows it: then the record does.", state: fenced(toStore, noteInStore),
-			want: steps.MarkProven},
-		"Remakes": {reason: "Also where that is gone.", state: fenced(toStore, noteInStore, recordGoes),
+		"Proves": {reason: "The store knows it: then the record does.", state: fenced(toStore, entryInStore),
+			want: steps.MarkVerified},
+		"Remakes": {reason: "Also where that is gone.", state: fenced(toStore, entryInStore, recordGoes),
 			want: steps.RecreateBackup},
 		"RemakesSkew": {reason: "Clocks of API servers differ.",
-			state: fenced(toStore, noteInStore, recordGoes, notedAgo(90*time.Second)), want: steps.RecreateBackup},
+			state: fenced(toStore, entryInStore, recordGoes, notedAgo(90*time.Second)), want: steps.RecreateBackup},
 		"SetBack": {reason: "What clients have written since the cluster was set back is in no backup.",
-			state: fenced(toStore, noteInStore, recordGoes, announcedBefore), want: steps.Wait, says: "Move the directory v1/"},
+			state: fenced(toStore, entryInStore, recordGoes, announcedBefore), want: steps.Wait, says: "Move the directory v1/"},
 		"SetBackLate": {reason: "The store was down when the record was made.",
-			state: fenced(toStore, noteInStore, announcedBefore), want: steps.Wait, says: "the cluster was restored from an earlier state"},
+			state: fenced(toStore, entryInStore, announcedBefore), want: steps.Wait, says: "the cluster was restored from an earlier state"},
 		"SetBackSent": {
 			reason: "A new backup is not published while the store contains an older backup with the same name.",
-			state:  fenced(toStore, withJob(sent), noteInStore, announcedBefore), want: steps.Wait,
+			state:  fenced(toStore, withJob(sent), entryInStore, announcedBefore), want: steps.Wait,
 			says: "the cluster was restored from an earlier state"},
 		"SetBackSkip": {reason: "A person gives the data up.",
-			state: fenced(toStore, noteInStore, recordGoes, announcedBefore, skip(xrUID)), want: steps.ReleaseDataPV},
+			state: fenced(toStore, entryInStore, recordGoes, announcedBefore, skip(xrUID)), want: steps.ReleaseDataPV},
 		"RemakesLater": {reason: "The clock of the API server that set the time is behind.",
-			state: fenced(toStore, noteInStore, recordGoes, notedAgo(48*time.Hour)), want: steps.RecreateBackup},
+			state: fenced(toStore, entryInStore, recordGoes, notedAgo(48*time.Hour)), want: steps.RecreateBackup},
 		"InLife": {reason: "Its record was deleted in its midst, or the same was asked for before the cluster was " +
-			"set back.", state: running(answered(v1.LastBackupRunning), toStore, online, noteInLifeInStore),
+			"set back.", state: running(answered(v1.LastBackupRunning), toStore, online, entryOfInstanceInStore),
 			want: steps.SkipNumber},
 		"LifeBack": {reason: "It is of another request, of before the cluster was set back: this one has the " +
-			"next number.", state: running(answered(v1.LastBackupRunning), toStore, online, noteInLifeInStore, other),
+			"next number.", state: running(answered(v1.LastBackupRunning), toStore, online, entryOfInstanceInStore, other),
 			want: steps.SkipNumber},
 		"LifeBackJob": {reason: "Its Job would be taken for the next one's.",
-			state: running(answered(v1.LastBackupRunning), toStore, online, noteInLifeInStore, other, withJob(sent)),
+			state: running(answered(v1.LastBackupRunning), toStore, online, entryOfInstanceInStore, other, withJob(sent)),
 			want:  steps.DeleteObjects},
 		"LifeBackLate": {reason: "The store was down when its record was made.",
-			state: running(begun(v1.BackupRunning, time.Minute), toStore, online, noteInLifeInStore, other),
+			state: running(begun(v1.BackupRunning, time.Minute), toStore, online, entryOfInstanceInStore, other),
 			want:  steps.DeleteUnprovenBackup},
 		"LifeBackOwn": {reason: "The note is of this very record.",
-			state: running(begun(v1.BackupRunning, time.Minute), toStore, online, noteInLifeInStore,
-				func(s *instance.State) { s.Notes[0].Record = s.Record().UID }, published), want: steps.MarkProven},
+			state: running(begun(v1.BackupRunning, time.Minute), toStore, online, entryOfInstanceInStore,
+				func(s *instance.State) { s.Entries[0].Record = s.Record().UID }, published), want: steps.MarkVerified},
 		"LifeDown": {reason: "Whether that number is free is not known.",
 			state: running(answered(v1.LastBackupRunning), toStore, online, storeDown), want: steps.Wait,
 			says: "the store is down"},
 		"ImageBack": {reason: "When another image was asked for nobody knows.",
-			state: running(announced(v1.BackupRunning), toStore, noteInLifeInStore, recordGoes), want: steps.SkipNumber},
+			state: running(announced(v1.BackupRunning), toStore, entryOfInstanceInStore, recordGoes), want: steps.SkipNumber},
 		"ImageBackLate": {reason: "Nor is it said of what is there.",
-			state: running(announced(v1.BackupRunning), toStore, noteInLifeInStore), want: steps.DeleteUnprovenBackup},
-		"Releases": {reason: "Then the data goes.", state: fenced(toStore, noteInStore, phase(v1.BackupProven)),
+			state: running(announced(v1.BackupRunning), toStore, entryOfInstanceInStore), want: steps.DeleteUnprovenBackup},
+		"Releases": {reason: "Then the data goes.", state: fenced(toStore, entryInStore, phase(v1.BackupVerified)),
 			want: steps.ReleaseDataPV},
 		"Condemns": {reason: "Those that are too many go by themselves.",
-			state: fenced(toStore, noteInStore, phase(v1.BackupProven), olderInStore(3), keepsTwo), want: steps.MarkForRemoval},
+			state: fenced(toStore, entryInStore, phase(v1.BackupVerified), olderInStore(3), keepsTwo), want: steps.MarkForRemoval},
 		"Condemned": {reason: "They are not waited for.",
-			state: fenced(toStore, noteInStore, phase(v1.BackupProven), olderInStore(3), keepsTwo, markedForRemoval),
+			state: fenced(toStore, entryInStore, phase(v1.BackupVerified), olderInStore(3), keepsTwo, markedForRemoval),
 			want:  steps.ReleaseDataPV},
 		"Elsewhere": {reason: "Those on a volume are not counted.",
-			state: fenced(toStore, noteInStore, phase(v1.BackupProven), older(3), keepsTwo), want: steps.ReleaseDataPV},
+			state: fenced(toStore, entryInStore, phase(v1.BackupVerified), older(3), keepsTwo), want: steps.ReleaseDataPV},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -298,10 +298,10 @@ func TestNextInStore(t *testing.T) {
 	}
 }
 
-// TestForeignNote checks two clusters with the same etcd data and the same store, for example in a disaster recovery
+// TestForeignEntry checks two clusters with the same etcd data and the same store, for example in a disaster recovery
 // drill. They have the same names and UIDs, and delete their instances at the same time. Neither cluster accepts the
 // metadata of the other, even if its own BackupRecord is incomplete. Both keep their data.
-func TestForeignNote(t *testing.T) {
+func TestForeignEntry(t *testing.T) {
 	other := summed(strings.Repeat("b", 64))
 	for name, tc := range map[string]struct {
 		reason string
@@ -310,33 +310,33 @@ func TestForeignNote(t *testing.T) {
 		says   string
 	}{
 		"NotBegun": {reason: "The other cluster was faster.",
-			state: fenced(toStore, noteInStore, unwritten, other, recordedThere), want: steps.Wait, says: "Another cluster"},
+			state: fenced(toStore, entryInStore, unwritten, other, recordedThere), want: steps.Wait, says: "Another cluster"},
 		"Copies": {reason: "Our Job has not ended.",
-			state: fenced(toStore, withJob(runs), noteInStore, unwritten, other, recordedThere), want: steps.Wait,
+			state: fenced(toStore, withJob(runs), entryInStore, unwritten, other, recordedThere), want: steps.Wait,
 			says: "Another cluster"},
 		"Later": {reason: "The other cluster announced its backup after this one.",
-			state: fenced(toStore, withJob(runs), noteInStore, unwritten, other, recordedThere, notedAgo(-10*time.Minute)),
+			state: fenced(toStore, withJob(runs), entryInStore, unwritten, other, recordedThere, notedAgo(-10*time.Minute)),
 			want:  steps.Wait, says: "Another cluster"},
 		"ReadBack": {reason: "Our own archive is there, and counts for nothing less.",
-			state: fenced(toStore, withJob(sent), noteInStore, unwritten, other, recordedThere), want: steps.Wait,
+			state: fenced(toStore, withJob(sent), entryInStore, unwritten, other, recordedThere), want: steps.Wait,
 			says: "Another cluster"},
 		"SameRecord": {reason: "The cluster was copied in the midst of the deletion, with the record.",
-			state: fenced(toStore, noteInStore, unwritten, other), want: steps.Wait, says: "Another cluster"},
+			state: fenced(toStore, entryInStore, unwritten, other), want: steps.Wait, says: "Another cluster"},
 		"SameRecordJob": {reason: "The sum is not that of our Job.",
-			state: fenced(toStore, withJob(sent), noteInStore, unwritten, other), want: steps.Wait, says: "Another cluster"},
+			state: fenced(toStore, withJob(sent), entryInStore, unwritten, other), want: steps.Wait, says: "Another cluster"},
 		"SameRecordOld": {reason: "An earlier release wrote nothing down: the Job knows the sum.",
-			state: fenced(toStore, withJob(sent), noteInStore, unwritten), want: steps.MarkProven},
-		"OtherSum": {reason: "We were about to publish another archive.", state: fenced(toStore, noteInStore, other),
+			state: fenced(toStore, withJob(sent), entryInStore, unwritten), want: steps.MarkVerified},
+		"OtherSum": {reason: "We were about to publish another archive.", state: fenced(toStore, entryInStore, other),
 			want: steps.Wait, says: "Another cluster"},
-		"NoRecord": {reason: "Nothing of ours names it.", state: fenced(toStore, noteInStore, unwritten, recordGoes),
+		"NoRecord": {reason: "Nothing of ours names it.", state: fenced(toStore, entryInStore, unwritten, recordGoes),
 			want: steps.Wait, says: "Another cluster"},
 		"Orphan": {reason: "The composite resource is gone, and the volume says nothing of it.",
-			state: fenced(toStore, noteInStore, unwritten, recordGoes, orphaned), want: steps.Wait, says: "Another cluster"},
+			state: fenced(toStore, entryInStore, unwritten, recordGoes, orphaned), want: steps.Wait, says: "Another cluster"},
 		"OrphanOwn": {reason: "The volume says what was published.",
-			state: fenced(toStore, noteInStore, recordGoes, onVolume, orphaned), want: steps.RecreateBackup},
+			state: fenced(toStore, entryInStore, recordGoes, onVolume, orphaned), want: steps.RecreateBackup},
 		"InLife": {reason: "A backup in life takes the next number.",
-			state: running(begun(v1.BackupRunning, time.Minute), toStore, online, noteInLifeInStore,
-				func(s *instance.State) { s.Notes[0].Record = s.Record().UID }), want: steps.DeleteUnprovenBackup},
+			state: running(begun(v1.BackupRunning, time.Minute), toStore, online, entryOfInstanceInStore,
+				func(s *instance.State) { s.Entries[0].Record = s.Record().UID }), want: steps.DeleteUnprovenBackup},
 	} {
 		t.Run(name, func(t *testing.T) {
 			step := Next(tc.state)
@@ -354,7 +354,7 @@ func TestForeignNote(t *testing.T) {
 
 // onVolume adds the annotation with the published archive to the data volume.
 func onVolume(s *instance.State) {
-	s.DataPV.Annotations[v1.AnnotationPublished] = s.Notes[0].PublishedArchive()
+	s.DataPV.Annotations[v1.AnnotationPublished] = s.Entries[0].PublishedArchive()
 }
 
 // markedForRemoval deletes the BackupRecords of the earlier backups.
@@ -389,20 +389,20 @@ func TestStoreChanges(t *testing.T) {
 	if got := verbs(begins.Changes); got != "GiveAccess Secret, Create Job" {
 		t.Errorf("no Job is made before its way is there, got %s", got)
 	}
-	folder := "v1/ns/" + xrUID + "/" + fenced().Attempt().Record
-	if r := remote(begins.Changes); r.Store != modelStore || r.Folder != folder || r.Archive != "" {
+	dir := "v1/ns/" + xrUID + "/" + fenced().Attempt().Record
+	if r := remote(begins.Changes); r.Store != modelStore || r.Prefix != dir || r.Archive != "" {
 		t.Errorf("a backup may write %+v", r)
 	}
 	publishes := Next(fenced(toStore, withJob(sent)))
 	if r := remote(publishes.Changes); verbs(
-		publishes.Changes) != "Patch XMySQL, Patch PersistentVolume, Patch PersistentVolumeClaim, Publish BackupRecord" || r.Note.Spec.Archive.Path != folder+"/k7v2m9xw4q.tar.zst.age" || r.Note.Spec.Archive.PVCName != "" || string(r.Note.Manifest) != `{"format":1}` {
+		publishes.Changes) != "Patch XMySQL, Patch PersistentVolume, Patch PersistentVolumeClaim, Publish BackupRecord" || r.Entry.Spec.Archive.Path != dir+"/k7v2m9xw4q.tar.zst.age" || r.Entry.Spec.Archive.PVCName != "" || string(r.Entry.Manifest) != `{"format":1}` {
 		t.Errorf("got %s, %+v", verbs(publishes.Changes), r)
 	}
-	if got := verbs(Next(fenced(toStore, noteInStore)).
+	if got := verbs(Next(fenced(toStore, entryInStore)).
 		Changes); got != "Tidy BackupRecord, Patch BackupRecord, PatchStatus BackupRecord" {
 		t.Errorf("what other attempts left goes first, got %s", got)
 	}
-	if got := verbs(Next(fenced(toStore, noteInStore, phase(v1.BackupProven), olderInStore(3), keepsTwo)).
+	if got := verbs(Next(fenced(toStore, entryInStore, phase(v1.BackupVerified), olderInStore(3), keepsTwo)).
 		Changes); got != "Patch BackupRecord, Delete BackupRecord" {
 		t.Errorf("a record says that its archive may go before it goes, got %s", got)
 	}
@@ -412,7 +412,7 @@ func TestStoreChanges(t *testing.T) {
 func TestArchivesInStore(t *testing.T) {
 	inStore := func(k *keepsake) {
 		k.record.Spec.Instance.NamespaceUID = "ns"
-		k.record.Spec.Archive = &v1.Archive{Store: modelStore, Path: v1.StoreFolder(k.record.Spec.Instance, k.record.Name) +
+		k.record.Spec.Archive = &v1.Archive{Store: modelStore, Path: v1.StorePrefix(k.record.Spec.Instance, k.record.Name) +
 			"/x.tar.zst"}
 	}
 	dying := func(k *keepsake) {
@@ -435,24 +435,24 @@ func TestArchivesInStore(t *testing.T) {
 			want: catalog.RemoveFromStore},
 		"Odd": {reason: "It is not where we put one.", changes: []func(*keepsake){inStore, dying, mayGo, func(k *keepsake) {
 			k.record.Spec.Archive.Path = "v1/ns/other/one/x.tar.zst"
-		}}, want: catalog.TellRecord, says: "Delete the archive manually"},
+		}}, want: catalog.ReportDelay, says: "Delete the archive manually"},
 		"Lost": {reason: "A record says nothing of being proven, and nobody knows it.",
-			changes: []func(*keepsake){inStore, unproven}, want: catalog.TellLost,
+			changes: []func(*keepsake){inStore, unproven}, want: catalog.ReportLost,
 			says: "BackupStore offsite has no catalog entry for it"},
 		"LostTold": {reason: "Its objects may be brought back, and nobody says so.",
 			changes: []func(*keepsake){inStore, unproven, func(k *keepsake) {
 				k.record.Status.Message = catalog.WhyLost(k.record)
 			}}, want: steps.Wait},
 		"Unasked": {reason: "The store does not say, and that is no answer.",
-			changes: []func(*keepsake){inStore, unproven, unasked}, want: catalog.TellLost, says: "The controller retries"},
+			changes: []func(*keepsake){inStore, unproven, unasked}, want: catalog.ReportLost, says: "The controller retries"},
 		"UnaskedTold": {reason: "Once, and it is asked again.",
 			changes: []func(*keepsake){inStore, unproven, unasked, func(k *keepsake) {
-				k.record.Status.Message = catalog.TellUnasked(k.record).Message
+				k.record.Status.Message = catalog.ReportUnrequested(k.record).Message
 			}}, want: steps.Wait},
 		"UnaskedDeleted": {reason: "Who deletes the record need not have the store.",
 			changes: []func(*keepsake){inStore, unproven, unasked, dying}, want: catalog.LetRecordGo},
 		"UnaskedErased": {reason: "Who wants the archive to go does: the record is all that knows it.",
-			changes: []func(*keepsake){inStore, unproven, unasked, dying, mayGo}, want: catalog.TellRecord,
+			changes: []func(*keepsake){inStore, unproven, unasked, dying, mayGo}, want: catalog.ReportDelay,
 			says: "it is unknown whether the archive exists"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -460,7 +460,7 @@ func TestArchivesInStore(t *testing.T) {
 				k.volume, k.claim = nil, nil
 				k.record.Finalizers = []string{v1.Finalizer}
 			})...)
-			a := &instance.Archives{Life: key().Life(""), Now: now, Records: []v1.BackupRecord{*k.record},
+			a := &instance.Archives{Instance: key().Instance(""), Now: now, Records: []v1.BackupRecord{*k.record},
 				Unasked: map[string]bool{k.record.Name: k.unasked}}
 			steps := catalog.NextOfArchives(a)
 			if tc.want == "" && len(steps) > 0 || tc.want != "" &&
@@ -485,7 +485,7 @@ func TestDiscardAttempts(t *testing.T) {
 		s.Records[0].Finalizers = []string{v1.Finalizer}
 	}
 	failed := running(begun(v1.BackupRunning, time.Minute), toStore, online, failing, going)
-	job := fenced(inLife(v1.BackupRunning), answered(v1.LastBackupRunning), toStore, func(s *instance.State) {
+	job := fenced(inInstance(v1.BackupRunning), answered(v1.LastBackupRunning), toStore, func(s *instance.State) {
 		s.MisplacedJobs = []client.Object{
 			&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "request-db-job", DeletionTimestamp: &metav1.Time{Time: now}}}}
 	})

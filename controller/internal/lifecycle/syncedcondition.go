@@ -75,11 +75,11 @@ func isAfterCompose(message string) bool {
 // the function is written. It returns "" if there is no such failure. It ignores an error that Crossplane may still
 // recover from.
 func crossplaneWarning(s *instance.State) string {
-	if name := publishedIn(s.Claim); name != "" && s.Life.IsOwnSecret(name) {
+	if name := publishedIn(s.Claim); name != "" && s.Instance.IsOwnSecret(name) {
 		return fmt.Sprintf("spec.writeConnectionSecretToRef.name: the controller creates Secret %s/%s, so "+
 			"Crossplane cannot write connection details into it. Name another Secret, or remove the field and read "+
-			"Secret %s", s.Life.Namespace,
-			name, s.Life.ConnectionSecretName())
+			"Secret %s", s.Instance.Namespace,
+			name, s.Instance.ConnectionSecretName())
 	}
 	if s.Claim != nil {
 		if text := lastingError(s, s.Claim); text != "" {
@@ -143,7 +143,7 @@ func seesClaim(s *instance.State, step steps.Step) steps.Step {
 	case text == "" || strings.HasPrefix(text, afterSync) || s.Claim.Status.Message == message:
 		return step
 	}
-	return steps.Step{Action: steps.ReportHeldClaim, Message: message}
+	return steps.Step{Action: steps.ReportBlockedClaim, Message: message}
 }
 
 // warnOfCrossplane writes the warning that the function adds to its message.
@@ -188,11 +188,11 @@ func awaitCrossplane(s *instance.State) steps.Step {
 	if !s.Claim.IsPaused() || s.Claim.Status.Message == message {
 		return steps.Step{Action: steps.NoOp}
 	}
-	return steps.Step{Action: steps.ReportHeldClaim, Message: message}
+	return steps.Step{Action: steps.ReportBlockedClaim, Message: message}
 }
 
-// reportHeldClaim writes the message of a claim, because neither Crossplane nor the function can write it.
-func reportHeldClaim(s *instance.State, step steps.Step) []change.Change {
+// reportBlockedClaim writes the message of a claim, because neither Crossplane nor the function can write it.
+func reportBlockedClaim(s *instance.State, step steps.Step) []change.Change {
 	return writeMessage(s.Claim, step)
 }
 
@@ -204,10 +204,10 @@ func isLate(s *instance.State) bool {
 	return s.CrossplaneAwaited >= instance.CrossplaneMayTake
 }
 
-// heldByCrossplane returns the message for a deletion that waits for Crossplane's finalizer. It contains the reason,
+// blockedByCrossplane returns the message for a deletion that waits for Crossplane's finalizer. It contains the reason,
 // what happens to the data, and the command that removes the finalizer. The controller does not remove the finalizer
 // itself, because Crossplane owns it.
-func heldByCrossplane(s *instance.State) string {
+func blockedByCrossplane(s *instance.State) string {
 	c, finalizer := s.AwaitsCrossplane()
 	message := fmt.Sprintf("Crossplane has not removed its finalizer from %s %s. ", c.GetKind(), c.GetName())
 	switch {
@@ -239,12 +239,12 @@ func awaitRelease(s *instance.State) steps.Step {
 	if !isLate(s) {
 		return step
 	}
-	message := heldByCrossplane(s)
+	message := blockedByCrossplane(s)
 	switch {
 	case s.XR != nil:
-		step.Phase, step.Message = v1.DeletionHeld, message
+		step.Phase, step.Message = v1.DeletionBlocked, message
 	case c.Status.Message != message:
-		return steps.Step{Action: steps.ReportHeldClaim, Message: message}
+		return steps.Step{Action: steps.ReportBlockedClaim, Message: message}
 	}
 	return step
 }
@@ -258,8 +258,8 @@ func finishForCrossplane(s *instance.State) steps.Step {
 	case s.XR.IsPaused():
 		step.Message += ". " + pausedAt(s.XR)
 	case isLate(s):
-		return steps.Step{Action: steps.Wait, After: steps.RequeueForPerson, Phase: v1.DeletionHeld,
-			Message: heldByCrossplane(s)}
+		return steps.Step{Action: steps.Wait, After: steps.RequeueForPerson, Phase: v1.DeletionBlocked,
+			Message: blockedByCrossplane(s)}
 	}
 	return step
 }
@@ -271,7 +271,7 @@ func seesUnsynced(s *instance.State, step steps.Step) steps.Step {
 		return step
 	}
 	reason, since := whyUnsynced(s.XR)
-	if held := heldByCopy(s.PredecessorCopy); reason != "" && held != "" {
+	if held := blockedByCopy(s.PredecessorCopy); reason != "" && held != "" {
 		reason = held // The user cannot act on Crossplane's message about a name that is taken.
 	}
 	switch {

@@ -83,7 +83,7 @@ func finalJob(s *instance.State) *batchv1.Job {
 // serverPod returns the pod of a Job that runs a temporary server. It contains only the fields that matter for the
 // quotas and limits of the namespace.
 func serverPod(s *instance.State) *corev1.PodSpec {
-	job := agent.NewJob(s.Life, s.Life.Namespace, s.Life.Jobs().RestoreTest(), v1.ComponentRestoreTest,
+	job := agent.NewJob(s.Instance, s.Instance.Namespace, s.Instance.Jobs().RestoreTest(), v1.ComponentRestoreTest,
 		s.Settings.JobResources, backup.PullSecrets(s), corev1.PodSpec{
 			SecurityContext: agent.PodSecurity(s.HostPath()),
 			Containers: []corev1.Container{
@@ -103,8 +103,8 @@ func dependsOnClock(s *instance.State) bool {
 	return spec.Schedule != nil || v1.ParseMinAge(spec.Retention.MinAge) > 0
 }
 
-// untilNextLook returns the time until a healthy instance is reconciled without an event. Zero means never.
-func untilNextLook(s *instance.State) time.Duration {
+// untilNextCheck returns the time until a healthy instance is reconciled without an event. Zero means never.
+func untilNextCheck(s *instance.State) time.Duration {
 	after := backup.UntilPlanned(s)
 	if s.Rules != nil && (after == 0 || after > untilRulesAreRead) {
 		after = untilRulesAreRead

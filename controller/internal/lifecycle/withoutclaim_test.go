@@ -41,7 +41,7 @@ func TestCommandsWithoutClaim(t *testing.T) {
 			fenced(withJob(failedAt(0, "/tmp")), phase(v1.BackupFailed), outside, withoutClaim),
 			"kubectl annotate " + own + v1.AnnotationWithoutOutside},
 		"RestoreTest": {
-			provenState(requireRestoreTest, restorable(0, metav1.ConditionFalse), withoutClaim),
+			verifiedState(requireRestoreTest, restorable(0, metav1.ConditionFalse), withoutClaim),
 			"kubectl patch " + own + "--type=merge"},
 	} {
 		t.Run(name, func(t *testing.T) {

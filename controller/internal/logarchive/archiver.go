@@ -339,10 +339,10 @@ func (s *session) followStream(ctx context.Context, stream Stream) error {
 				inTransaction = !p.IsEnd
 				err = s.storePart(ctx, p.Part)
 				p.Release()
-				s.idle.noteTransaction()
+				s.idle.recordTransaction()
 			}
 		case r := <-s.idle.results:
-			err = s.noteState(r)
+			err = s.recordState(r)
 		case <-tick.C:
 			if !inTransaction && s.current != nil && s.Now().Sub(s.begun) >= segmentTime {
 				err = s.publishSegment(ctx)
@@ -460,7 +460,7 @@ func (s *session) publishSegment(ctx context.Context) error {
 		return err
 	}
 	key := s.line.ManifestKey(c.manifest.Number)
-	raw, err := s.Key.Seal(key, &c.manifest)
+	raw, err := s.Key.Sign(key, &c.manifest)
 	if err != nil {
 		return err
 	}
@@ -481,7 +481,7 @@ func (s *session) putOnce(ctx context.Context, key string, raw []byte) error {
 	if err := s.Bucket.PutIf(ctx, key, raw, ""); err != nil && !store.Is(err, store.Exists) {
 		return err
 	}
-	found, rerr := s.Bucket.ReadSmall(ctx, key, store.MaxSealed)
+	found, rerr := s.Bucket.ReadSmall(ctx, key, store.MaxSigned)
 	switch {
 	case rerr != nil:
 		return rerr
@@ -506,7 +506,7 @@ func (s *session) writeHead(ctx context.Context) error {
 		return nil
 	}
 	key := s.line.headKey()
-	raw, err := s.Key.Seal(key, Head{Number: s.last.Number, Until: s.known, First: s.pruning.first})
+	raw, err := s.Key.Sign(key, Head{Number: s.last.Number, Until: s.known, First: s.pruning.first})
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ var ErrDamaged = errors.New("the archived binary log is damaged")
 // A Reader reads the timelines of one instance.
 type Reader struct {
 	Bucket bucket
-	Key    store.SealKey
+	Key    store.SigningKey
 	// Log is the prefix of all timelines.
 	Log string
 }
@@ -26,7 +26,7 @@ const maxTimelines = 10_000
 
 // Timelines returns the timelines of the instance, the oldest first. A timeline may have no segment yet.
 func (r Reader) Timelines(ctx context.Context) ([]Timeline, error) {
-	names, err := r.Bucket.Folders(ctx, r.Log, maxTimelines)
+	names, err := r.Bucket.Prefixes(ctx, r.Log, maxTimelines)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func (r Reader) Last(ctx context.Context, t Timeline) (*Last, error) {
 
 // Segment reads and verifies the manifest of a segment.
 func (r Reader) Segment(ctx context.Context, t Timeline, number int64) (*Last, error) {
-	raw, err := r.Bucket.ReadSmall(ctx, t.ManifestKey(number), store.MaxSealed)
+	raw, err := r.Bucket.ReadSmall(ctx, t.ManifestKey(number), store.MaxSigned)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func (r Reader) Find(ctx context.Context, last *Last, g binlog.GTID) (*Manifest,
 // damaged head must not prevent a recovery. The archiver writes it again.
 func (r Reader) head(ctx context.Context, t Timeline) (Head, error) {
 	var h Head
-	raw, err := r.Bucket.ReadSmall(ctx, t.headKey(), store.MaxSealed)
+	raw, err := r.Bucket.ReadSmall(ctx, t.headKey(), store.MaxSigned)
 	switch {
 	case store.Is(err, store.NotFound):
 		return Head{}, nil

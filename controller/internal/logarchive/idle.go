@@ -42,8 +42,8 @@ func (c *idleCheck) await() {
 	}
 }
 
-// noteTransaction notes that the server has sent a part of a transaction.
-func (c *idleCheck) noteTransaction() { c.isValid, c.doubts = false, 0 }
+// recordTransaction notes that the server has sent a part of a transaction.
+func (c *idleCheck) recordTransaction() { c.isValid, c.doubts = false, 0 }
 
 // askState asks the server for its state from time to time.
 func (s *session) askState(ctx context.Context) {
@@ -61,9 +61,9 @@ func (s *session) askState(ctx context.Context) {
 	}()
 }
 
-// noteState evaluates the state of an idle server. The archive is complete up to the time of the state only if it has
+// recordState evaluates the state of an idle server. The archive is complete up to the time of the state only if it has
 // all transactions of the state.
-func (s *session) noteState(r stateResult) error {
+func (s *session) recordState(r stateResult) error {
 	c := &s.idle
 	c.isAsking, c.next = false, s.Now().Add(stateTime)
 	if !c.isValid {

@@ -135,7 +135,7 @@ func numberOf(key string) (int64, bool) {
 }
 
 // A signed manifest is read and verified with the signing key of the store.
-func openManifest(k store.SealKey, t Timeline, number int64, raw []byte) (*Manifest, error) {
+func openManifest(k store.SigningKey, t Timeline, number int64, raw []byte) (*Manifest, error) {
 	m := &Manifest{}
 	if err := k.Open(t.ManifestKey(number), raw, m); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)

@@ -79,7 +79,7 @@ func TestTimelineOrder(t *testing.T) {
 }
 
 func FuzzManifest(f *testing.F) {
-	raw, err := store.SealKey{}.Seal("key", validManifest(2))
+	raw, err := store.SigningKey{}.Sign("key", validManifest(2))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestDamagedEnd(t *testing.T) {
 		"NoHead":  {func(m *model, last *Last) { m.objects.Set(last.headKey(), nil) }, 1, ""},
 		"Head":    {func(m *model, last *Last) { m.objects.Set(last.headKey(), []byte("x")) }, 1, ""},
 		"HeadOfOtherKey": {func(m *model, last *Last) {
-			raw, err := store.NewSealKey().Seal(last.headKey(), Head{Number: 99})
+			raw, err := store.NewSigningKey().Sign(last.headKey(), Head{Number: 99})
 			if err == nil {
 				m.objects.Set(last.headKey(), raw)
 			}

@@ -92,7 +92,7 @@ func (b optimisticBucket) PutIf(ctx context.Context, key string, raw []byte, eta
 // A forgetfulBucket lists no objects.
 type forgetfulBucket struct{ bucket }
 
-func (forgetfulBucket) Folders(context.Context, string, int) ([]string, error) { return nil, nil }
+func (forgetfulBucket) Prefixes(context.Context, string, int) ([]string, error) { return nil, nil }
 
 // An editedStream changes the parts of a stream.
 type editedStream struct {

@@ -32,7 +32,7 @@ type model struct {
 	rand    *rand.Rand
 	server  *fakelog.Server
 	objects *fakelog.Objects
-	key     store.SealKey
+	key     store.SigningKey
 	// identity decrypts the segments. It is nil if they are not encrypted.
 	identity *age.X25519Identity
 	// faults is the probability of a fault for each request, in percent. hasResets allows operations that lose
@@ -505,7 +505,7 @@ func isPartOf(start binlog.Set, found []archivedTransaction, g *fakelog.Generati
 // newModel returns a model for a seed.
 func newModel(seed uint64, bug *designBug) *model {
 	r := rand.New(&lockedSource{pcg: rand.NewPCG(seed, 1)}) //nolint:gosec // A test needs no secure random numbers.
-	m := &model{rand: r, server: fakelog.NewServer(), objects: fakelog.NewObjects(), key: store.NewSealKey(), bug: bug,
+	m := &model{rand: r, server: fakelog.NewServer(), objects: fakelog.NewObjects(), key: store.NewSigningKey(), bug: bug,
 		seen: map[string]bool{}, faults: []int{0, 2, 10, 25}[r.IntN(4)], hasResets: r.IntN(3) > 0, isSteady: r.IntN(4) > 0}
 	m.processes = 1
 	if m.isPlain = seed%8 == 7; m.isPlain {

@@ -119,7 +119,7 @@ func TestPruneOthers(t *testing.T) {
 		"OnlyHead": {func(p *pruner, line Timeline) { p.deleteManifests(line, 1, 99) }, false},
 		"OldHead": {func(p *pruner, line Timeline) {
 			p.deleteManifests(line, 1, 20)
-			raw, err := p.key.Seal(line.headKey(), Head{Number: 4})
+			raw, err := p.key.Sign(line.headKey(), Head{Number: 4})
 			if err != nil {
 				p.t.Fatal(err)
 			}
@@ -188,7 +188,7 @@ func TestLastOfDamagedTimeline(t *testing.T) {
 				stop()
 				line := p.latest[0].Timeline
 				if name == "HeadIsOld" {
-					raw, err := p.key.Seal(line.headKey(), Head{Number: 5})
+					raw, err := p.key.Sign(line.headKey(), Head{Number: 5})
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -32,8 +32,8 @@ type bucket interface { //nolint:interfacebloat // A fake of the tests has all o
 	PutPart(ctx context.Context, key, id string, number int, body io.Reader, size int64, md5 string) (store.Part, error)
 	CompleteUpload(ctx context.Context, key, id string, parts []store.Part) error
 	AbortUpload(ctx context.Context, key, id string) error
-	Find(ctx context.Context, folder string, limit int, isWanted func(key string) bool) ([]store.Object, bool, error)
-	Folders(ctx context.Context, folder string, limit int) ([]string, error)
+	Find(ctx context.Context, dir string, limit int, isWanted func(key string) bool) ([]store.Object, bool, error)
+	Prefixes(ctx context.Context, dir string, limit int) ([]string, error)
 	Delete(ctx context.Context, key string) error
 	Stat(ctx context.Context, key string) (store.Object, error)
 }

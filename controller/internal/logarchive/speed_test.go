@@ -18,7 +18,7 @@ import (
 
 // newSpeedArchiver returns an archiver of a fake server with a bucket in memory.
 func newSpeedArchiver(s *fakelog.Server, identity *age.X25519Identity, name string, report func(Progress)) *Archiver {
-	a := &Archiver{Reader: Reader{Bucket: &fakelog.Bucket{Objects: fakelog.NewObjects()}, Key: store.NewSealKey(), Log: name},
+	a := &Archiver{Reader: Reader{Bucket: &fakelog.Bucket{Objects: fakelog.NewObjects()}, Key: store.NewSigningKey(), Log: name},
 		Now: time.Now, Report: report,
 		Connect: func(ctx context.Context) (Stream, binlog.State, error) { return s.Connect(ctx) }}
 	if identity != nil {

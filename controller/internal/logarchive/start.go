@@ -24,7 +24,7 @@ type Start struct {
 // writeStart writes the state with which a new timeline begins.
 func (s *session) writeStart(ctx context.Context) error {
 	key := s.line.startKey()
-	raw, err := s.Key.Seal(key, Start{ServerUUID: s.state.ServerUUID, Executed: s.state.Executed.String(),
+	raw, err := s.Key.Sign(key, Start{ServerUUID: s.state.ServerUUID, Executed: s.state.Executed.String(),
 		Purged: s.state.Purged.String(), Now: s.state.Now, Gap: s.gap})
 	if err != nil {
 		return err
@@ -40,7 +40,7 @@ func (s *session) resumeStart(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	key, found := s.newest.startKey(), Start{}
-	raw, err := s.Bucket.ReadSmall(ctx, key, store.MaxSealed)
+	raw, err := s.Bucket.ReadSmall(ctx, key, store.MaxSigned)
 	if store.Is(err, store.NotFound) {
 		return false, nil
 	}

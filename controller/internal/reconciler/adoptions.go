@@ -103,7 +103,7 @@ func (a *adoption) take(ctx context.Context, c stores.Candidate) (v1.AdoptedBack
 	if k := keyOf(n.Spec.Instance); a.residents[k] != nil { // A dry run does the same, for the same result.
 		origin := c.Origin()
 		a.residents[k] = append(a.residents[k],
-			stores.Resident{What: fmt.Sprintf("backup %q", c.Record), Life: c.XR, Of: &origin})
+			stores.Resident{What: fmt.Sprintf("backup %q", c.Record), Instance: c.XR, Of: &origin})
 	}
 	return out, nil
 }
@@ -116,7 +116,7 @@ func keyOf(i v1.BackedUpInstance) instance.Key {
 // or "". If this cannot be determined, it returns the reason.
 func (a *adoption) strangerTo(ctx context.Context, c stores.Candidate, namespace *corev1.Namespace) (subject,
 	reason string, err error) {
-	k := keyOf(c.Note.Spec.Instance)
+	k := keyOf(c.Entry.Spec.Instance)
 	k.Namespace = namespace.Name
 	if _, known := a.residents[k]; !known {
 		if a.residents[k], err = a.residentsOf(ctx, k, namespace.UID); err != nil {
@@ -145,7 +145,7 @@ func (a *adoption) askOrigin(ctx context.Context, r *stores.Resident) error {
 	if b == nil {
 		return nil
 	}
-	n, err := a.cluster().ReadNote(ctx, b.Spec.Archive.Store, b.Spec.Instance, b.Name)
+	n, err := a.cluster().ReadEntry(ctx, b.Spec.Archive.Store, b.Spec.Instance, b.Name)
 	if err != nil {
 		r.Asked = b
 		return err
@@ -162,27 +162,27 @@ func (a *adoption) residentsOf(ctx context.Context, k instance.Key, namespace ty
 	if !slices.ContainsFunc(instance.Kinds(), func(kind instance.Kind) bool { return kind.InstanceKind() == k.Kind }) {
 		return out, nil // A later release added this kind.
 	}
-	lives, err := (&instance.Gatherer{Reader: a.reader, Clock: a.clock}).GatherXRs(ctx, k)
+	instances, err := (&instance.Gatherer{Reader: a.reader, Clock: a.clock}).GatherXRs(ctx, k)
 	if err != nil && !instance.IsNotInstalled(err) {
 		return nil, err
 	}
-	for _, s := range lives {
+	for _, s := range instances {
 		if !s.XR.Status.Started {
 			continue
 		}
-		r := stores.Resident{What: fmt.Sprintf("%s %s, which has started,", k.Kind, k.Name), Life: s.Life.XR}
+		r := stores.Resident{What: fmt.Sprintf("%s %s, which has started,", k.Kind, k.Name), Instance: s.Instance.XR}
 		if chosen := s.XR.Status.Restore; chosen != nil {
 			r.From = chosen.Backup
 		}
 		out = append(out, r)
 	}
-	records, err := instance.Records(ctx, a.reader, k.Life(""))
+	records, err := instance.Records(ctx, a.reader, k.Instance(""))
 	if err != nil {
 		return nil, err
 	}
 	for i := range records {
 		b := &records[i]
-		r := stores.Resident{What: fmt.Sprintf("backup %q", b.Name), Life: b.Spec.Instance.XR}
+		r := stores.Resident{What: fmt.Sprintf("backup %q", b.Name), Instance: b.Spec.Instance.XR}
 		switch {
 		case b.InStore():
 			r.Asked = b
@@ -196,10 +196,10 @@ func (a *adoption) residentsOf(ctx context.Context, k instance.Key, namespace ty
 }
 
 func (a *adoption) factsOf(ctx context.Context, c stores.Candidate) (f stores.Facts, err error) {
-	if c.Note == nil {
+	if c.Entry == nil {
 		return f, nil
 	}
-	namespace := c.Note.Spec.Instance.Namespace
+	namespace := c.Entry.Spec.Instance.Namespace
 	f.To = a.request.Namespaces[namespace]
 	if f.Home, err = a.namespaceNamed(ctx, namespace); err != nil {
 		return f, err

@@ -60,14 +60,14 @@ func (r *archiveReconciler) watchArchives(mgr ctrl.Manager, kind instance.Kind, 
 
 // isIdle reports whether BackupRecords and volumes need no work.
 func (r *archiveReconciler) isIdle(ctx context.Context, k instance.Key) (bool, error) {
-	records, err := instance.Records(ctx, r.cache, k.Life(""))
+	records, err := instance.Records(ctx, r.cache, k.Instance(""))
 	if err != nil {
 		return false, err
 	}
 	volumes := &metav1.PartialObjectMetadataList{}
 	volumes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PersistentVolumeList"))
 	if err := r.cache.List(ctx, volumes,
-		client.MatchingLabels{v1.LabelInstance: k.Life("").Key(), v1.LabelComponent: v1.ComponentBackup}); err != nil {
+		client.MatchingLabels{v1.LabelInstance: k.Instance("").Key(), v1.LabelComponent: v1.ComponentBackup}); err != nil {
 		return false, err
 	}
 	return len(catalog.NextOfArchives(instance.ArchivesOf(k, records, volumes.Items))) == 0, nil

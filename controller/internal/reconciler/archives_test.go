@@ -33,15 +33,15 @@ func (s *lockedStores) Remove(context.Context, string, v1.BackedUpInstance, stri
 // TestRemoveFromStore checks that the deletion of an archive is retried if it is not allowed yet. Until then, the
 // BackupRecord reports the reason.
 func TestRemoveFromStore(t *testing.T) {
-	life := v1.Instance{Kind: v1.KindMySQL, Namespace: "shop", Name: "db", XR: "xr"}
-	r := &v1.BackupRecord{ObjectMeta: metav1.ObjectMeta{Name: life.RecordName(), UID: "record", Labels: life.Labels(),
+	instanceID := v1.Instance{Kind: v1.KindMySQL, Namespace: "shop", Name: "db", XR: "xr"}
+	r := &v1.BackupRecord{ObjectMeta: metav1.ObjectMeta{Name: instanceID.RecordName(), UID: "record", Labels: instanceID.Labels(),
 		Finalizers: []string{v1.Finalizer}, Annotations: map[string]string{v1.AnnotationDeleteArchive: "record"}}}
 	r.Spec = v1.BackupRecordSpec{
-		Instance: v1.BackedUpInstance{Kind: life.Kind, Namespace: life.Namespace, NamespaceUID: "ns", Name: life.Name,
-			XR: life.XR},
-		Archive: &v1.Archive{Store: "offsite", Path: "v1/ns/xr/" + life.RecordName() + "/abcdefghij.tar.zst"},
+		Instance: v1.BackedUpInstance{Kind: instanceID.Kind, Namespace: instanceID.Namespace, NamespaceUID: "ns", Name: instanceID.Name,
+			XR: instanceID.XR},
+		Archive: &v1.Archive{Store: "offsite", Path: "v1/ns/xr/" + instanceID.RecordName() + "/abcdefghij.tar.zst"},
 	}
-	r.Status.Phase = v1.BackupProven
+	r.Status.Phase = v1.BackupVerified
 	kube := fake.NewClientBuilder().WithScheme(schemeOf(t)).WithStatusSubresource(r).WithObjects(r).Build()
 	if err := kube.Delete(t.Context(), r); err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func TestRemoveFromStore(t *testing.T) {
 		if err := kube.Get(t.Context(), client.ObjectKeyFromObject(r), r); err != nil {
 			t.Fatal(err)
 		}
-		a := &instance.Archives{Life: life, Records: []v1.BackupRecord{*r}}
+		a := &instance.Archives{Instance: instanceID, Records: []v1.BackupRecord{*r}}
 		next := catalog.NextOfArchives(a)
 		if len(next) != 1 || next[0].Action != catalog.RemoveFromStore {
 			t.Fatalf("want the archive removed, got %+v", next)

@@ -105,19 +105,19 @@ type runningArchiver struct {
 
 // Reconcile starts and stops the archivers of all instances with a name, and reports their progress.
 func (r *archivingReconciler) Reconcile(ctx context.Context, k instance.Key) (reconcile.Result, error) {
-	lives, err := r.gather.GatherXRs(ctx, k)
+	instances, err := r.gather.GatherXRs(ctx, k)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	r.stopOthers(k, lives)
-	r.startMissing(ctx, k, lives)
-	r.observeArchivers(k, lives)
+	r.stopOthers(k, instances)
+	r.startMissing(ctx, k, instances)
+	r.observeArchivers(k, instances)
 	out := reconcile.Result{}
-	for _, s := range lives {
+	for _, s := range instances {
 		if !mayArchive(s) {
 			continue
 		}
-		after, err := r.reconcileLife(ctx, s)
+		after, err := r.reconcileInstance(ctx, s)
 		if err != nil {
 			return reconcile.Result{}, err
 		}
@@ -162,54 +162,54 @@ func (a *runningArchiver) isCurrent(s *instance.State) bool {
 
 // stopOthers stops the archivers of instances that no longer want one. An archiver of a deleted instance ends when its
 // server has stopped.
-func (r *archivingReconciler) stopOthers(k instance.Key, lives []*instance.State) {
+func (r *archivingReconciler) stopOthers(k instance.Key, instances []*instance.State) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for uid, a := range r.running {
 		if a.key != k {
 			continue
 		}
-		keeps := slices.ContainsFunc(lives, func(s *instance.State) bool {
-			return s.Life.XR == uid && (mayArchive(s) && a.isCurrent(s) || s.XR != nil && s.XR.IsDeleting())
+		keeps := slices.ContainsFunc(instances, func(s *instance.State) bool {
+			return s.Instance.XR == uid && (mayArchive(s) && a.isCurrent(s) || s.XR != nil && s.XR.IsDeleting())
 		})
 		if keeps {
 			continue
 		}
 		a.stop()
 		delete(r.running, uid)
-		if slices.ContainsFunc(lives, func(s *instance.State) bool { return s.Life.XR == uid && !mayArchive(s) }) {
+		if slices.ContainsFunc(instances, func(s *instance.State) bool { return s.Instance.XR == uid && !mayArchive(s) }) {
 			go r.withdraw(a) // The instance goes on without an archive.
 		}
 	}
 }
 
 // startMissing starts the archivers of servers that have started.
-func (r *archivingReconciler) startMissing(ctx context.Context, k instance.Key, lives []*instance.State) {
+func (r *archivingReconciler) startMissing(ctx context.Context, k instance.Key, instances []*instance.State) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, s := range lives {
-		if _, serving := servedSince(s.XR); serving && mayArchive(s) && r.running[s.Life.XR] == nil {
-			r.running[s.Life.XR] = r.start(ctx, k, s)
+	for _, s := range instances {
+		if _, serving := servedSince(s.XR); serving && mayArchive(s) && r.running[s.Instance.XR] == nil {
+			r.running[s.Instance.XR] = r.start(ctx, k, s)
 		}
 	}
 }
 
 // observeArchivers adds the archiver of an instance to the metrics, or removes it.
-func (r *archivingReconciler) observeArchivers(k instance.Key, lives []*instance.State) {
+func (r *archivingReconciler) observeArchivers(k instance.Key, instances []*instance.State) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, s := range lives {
+	for _, s := range instances {
 		if wantsArchive(s.XR) && s.XR.Status.Started && !s.XR.IsSuspended() {
-			r.meter.observeArchiver(k, r.running[s.Life.XR].observeProgress)
+			r.meter.observeArchiver(k, r.running[s.Instance.XR].observeProgress)
 			return
 		}
 	}
 	r.meter.observeArchiver(k, nil)
 }
 
-func (r *archivingReconciler) reconcileLife(ctx context.Context, s *instance.State) (time.Duration, error) {
+func (r *archivingReconciler) reconcileInstance(ctx context.Context, s *instance.State) (time.Duration, error) {
 	r.mu.Lock()
-	a := r.running[s.Life.XR]
+	a := r.running[s.Instance.XR]
 	r.mu.Unlock()
 	if a == nil {
 		return 0, nil // The server has not started yet. Its first start is an event.
@@ -293,10 +293,10 @@ func (r *archivingReconciler) statusOf(ctx context.Context, s *instance.State, a
 func (r *archivingReconciler) earliest(ctx context.Context, s *instance.State, a *runningArchiver, t logarchive.Timeline,
 	begun time.Time) (time.Time, bool, error) {
 	all := &v1.BackupRecordList{}
-	if err := r.reader.List(ctx, all, client.MatchingLabels{v1.LabelInstance: s.Life.Key()}); err != nil {
+	if err := r.reader.List(ctx, all, client.MatchingLabels{v1.LabelInstance: s.Instance.Key()}); err != nil {
 		return time.Time{}, false, fmt.Errorf("cannot list BackupRecords: %w", err)
 	}
-	own := slices.DeleteFunc(all.Items, func(b v1.BackupRecord) bool { return b.Spec.Instance.XR != s.Life.XR })
+	own := slices.DeleteFunc(all.Items, func(b v1.BackupRecord) bool { return b.Spec.Instance.XR != s.Instance.XR })
 	bases, _ := stores.BasesOf(own)
 	a.keep(bases)
 	out, ok := recovery.Earliest(bases, t, begun)
@@ -308,9 +308,9 @@ func (r *archivingReconciler) earliest(ctx context.Context, s *instance.State, a
 func (r *archivingReconciler) requestBase(ctx context.Context, s *instance.State, t logarchive.Timeline) error {
 	return r.writer.Apply(ctx, []change.Change{change.NewObject(&v1.Backup{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1.GroupVersion.String(), Kind: v1.KindBackup},
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.Life.Namespace,
-			Name: fmt.Sprintf("%.36s%s-%s", s.Life.Name, recovery.RequestMark(t), r.clock().UTC().Format("15"))},
-		Spec: v1.BackupObjectSpec{Instance: v1.InstanceReference{Kind: s.Life.Kind, Name: s.Life.Name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Instance.Namespace,
+			Name: fmt.Sprintf("%.36s%s-%s", s.Instance.Name, recovery.RequestMark(t), r.clock().UTC().Format("15"))},
+		Spec: v1.BackupObjectSpec{Instance: v1.InstanceReference{Kind: s.Instance.Kind, Name: s.Instance.Name},
 			Method: v1.MethodOnline},
 	})})
 }
@@ -318,10 +318,10 @@ func (r *archivingReconciler) requestBase(ctx context.Context, s *instance.State
 // start starts an archiver.
 func (r *archivingReconciler) start(ctx context.Context, k instance.Key, s *instance.State) *runningArchiver {
 	running, stop := context.WithCancel(log.IntoContext(r.ctx, log.FromContext(ctx))) //nolint:gosec // stopOthers calls it.
-	a := &runningArchiver{key: k, server: change.Server{Of: s.Life, Authorities: s.XR.Status.Authorities},
+	a := &runningArchiver{key: k, server: change.Server{Of: s.Instance, Authorities: s.XR.Status.Authorities},
 		store: s.XR.Status.BackupStore, started: r.clock(), stop: stop, ended: make(chan struct{}),
-		origin: v1.BackedUpInstance{Kind: s.Life.Kind, Namespace: s.Life.Namespace, NamespaceUID: s.NamespaceUID(),
-			Name: s.Life.Name, XR: s.Life.XR}}
+		origin: v1.BackedUpInstance{Kind: s.Instance.Kind, Namespace: s.Instance.Namespace, NamespaceUID: s.NamespaceUID(),
+			Name: s.Instance.Name, XR: s.Instance.XR}}
 	go r.run(running, a) //nolint:contextcheck // An archiver runs longer than a reconcile.
 	return a
 }
@@ -380,7 +380,7 @@ func (r *archivingReconciler) archive(ctx context.Context, a *runningArchiver, p
 	watch := &binlog.Watcher{Source: r.sourceOf(a, *password)}
 	defer watch.Close()
 	archiver := &logarchive.Archiver{
-		Reader: s.LogOf(v1.StoreLogFolder(a.origin)), Recipients: s.AgeRecipients(), Now: r.clock,
+		Reader: s.LogOf(v1.StoreLogPrefix(a.origin)), Recipients: s.AgeRecipients(), Now: r.clock,
 		Connect: func(ctx context.Context) (logarchive.Stream, binlog.State, error) {
 			return r.connect(ctx, a, *password)
 		},
@@ -466,7 +466,7 @@ func (a *runningArchiver) fail(failure string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.retried = nil
-	isNews := !instance.SaysSame(a.failure, failure)
+	isNews := !instance.IsSameMessage(a.failure, failure)
 	if isNews {
 		a.failure = failure
 	}

@@ -154,7 +154,7 @@ func TestStopOthers(t *testing.T) {
 		"Deleting":     {change: deletedAt, keeps: true},
 		"NotWanted":    {change: func(s *instance.State) { s.XR.Spec.Backup.Continuous = nil }},
 		"AnotherStore": {change: func(s *instance.State) { s.XR.Status.BackupStore = "other" }},
-		"AnotherXR":    {change: func(s *instance.State) { s.Life.XR = "another" }},
+		"AnotherXR":    {change: func(s *instance.State) { s.Instance.XR = "another" }},
 		"Ended":        {isGone: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -165,12 +165,12 @@ func TestStopOthers(t *testing.T) {
 			}
 			other := instance.Key{Kind: v1.KindMySQL, Namespace: "team", Name: "other"}
 			r := &archivingReconciler{running: map[types.UID]*runningArchiver{"db": archiver(k), "other": archiver(other)}}
-			var lives []*instance.State
+			var instances []*instance.State
 			if !tc.isGone {
-				lives = []*instance.State{archivedDatabase(k)}
-				tc.change(lives[0])
+				instances = []*instance.State{archivedDatabase(k)}
+				tc.change(instances[0])
 			}
-			r.stopOthers(k, lives)
+			r.stopOthers(k, instances)
 			want := []string{"db"}
 			if tc.keeps {
 				want = nil
@@ -349,10 +349,10 @@ func TestFirstGap(t *testing.T) {
 }
 
 // A gatherArchived gathers the same instances each time.
-type gatherArchived struct{ lives []*instance.State }
+type gatherArchived struct{ instances []*instance.State }
 
 func (g *gatherArchived) GatherXRs(context.Context, instance.Key) ([]*instance.State, error) {
-	return g.lives, nil
+	return g.instances, nil
 }
 
 func (*gatherArchived) ReadData(context.Context, *instance.State) error { return nil }
@@ -378,12 +378,12 @@ func newArchivingTest(t *testing.T) *archivingTest {
 	g := newGaugeTest()
 	a := &archivingTest{key: g.key(1), gauges: g, recorder: events.NewFakeRecorder(10)}
 	a.state = archivedDatabase(a.key)
-	a.gathers = &gatherArchived{lives: []*instance.State{a.state}}
+	a.gathers = &gatherArchived{instances: []*instance.State{a.state}}
 	a.archiver = offsiteArchiver(a.key, g.now)
 	a.archivingReconciler = &archivingReconciler{ctx: context.Background(), gather: a.gathers, writer: writerFn(a.write), meter: g.meter,
 		reader: fake.NewClientBuilder().WithScheme(schemeOf(t)).Build(), events: a.recorder,
 		clock: func() time.Time { return g.now }, changed: map[string]chan event.TypedGenericEvent[instance.Key]{},
-		running: map[types.UID]*runningArchiver{a.state.Life.XR: a.archiver}}
+		running: map[types.UID]*runningArchiver{a.state.Instance.XR: a.archiver}}
 	return a
 }
 
@@ -461,13 +461,13 @@ func TestArchivingStory(t *testing.T) {
 		{reason: "It fails again.", do: func() { a.archiver.fail("no server") }},
 		{reason: "The controller restarts.", do: func() {
 			a.archiver = offsiteArchiver(a.key, a.gauges.now)
-			a.running[a.state.Life.XR] = a.archiver
+			a.running[a.state.Instance.XR] = a.archiver
 		}},
 		{reason: "It works again.", do: func() { a.archiver.report(progressAt(first, 1, 9, "")) },
 			want: []string{"Normal ArchivingResumed"}},
 		{reason: "The controller restarts.", do: func() {
 			a.archiver = offsiteArchiver(a.key, a.gauges.now)
-			a.running[a.state.Life.XR] = a.archiver
+			a.running[a.state.Instance.XR] = a.archiver
 		}},
 		{reason: "It works.", do: func() { a.archiver.report(progressAt(first, 1, 10, "")) }},
 		{reason: "The log was reset.", do: func() { a.archiver.report(progressAt(second, 0, 20, "the log was reset")) },
@@ -516,21 +516,21 @@ func TestArchivingSeries(t *testing.T) {
 		"suspended":  func() { suspended(a.state) },
 		"deleted":    func() { deletedAt(a.state) },
 		"not wanted": func() { a.state.XR.Spec.Backup.Continuous = nil },
-		"ended":      func() { a.gathers.lives = nil },
+		"ended":      func() { a.gathers.instances = nil },
 	} {
 		step()
 		a.sent(t)
 		want(name, none, none)
 		a.state = archivedDatabase(a.key)
-		a.gathers.lives = []*instance.State{a.state}
-		a.running[a.state.Life.XR] = a.archiver
+		a.gathers.instances = []*instance.State{a.state}
+		a.running[a.state.Instance.XR] = a.archiver
 		a.sent(t)
 		want("again", works, until)
 	}
 	another := archivedDatabase(a.key)
-	another.Life.XR = "another"
+	another.Instance.XR = "another"
 	deletedAt(another)
-	a.gathers.lives = []*instance.State{another, a.state}
+	a.gathers.instances = []*instance.State{another, a.state}
 	a.running["another"] = offsiteArchiver(a.key, time.Time{})
 	a.sent(t)
 	want("a previous instance with the same name is being deleted", works, until)

@@ -72,17 +72,17 @@ func (r *backupObjectReconciler) readSubject(ctx context.Context, name types.Nam
 		return nil, err
 	}
 	var err error
-	if s.Record, err = r.recordOf(ctx, name, s); err != nil || s.Backup == nil || s.Record != nil && s.Record.IsProven() {
+	if s.Record, err = r.recordOf(ctx, name, s); err != nil || s.Backup == nil || s.Record != nil && s.Record.IsVerified() {
 		return s, err
 	}
 	key := instance.Key{Kind: s.Backup.KindOfInstance(), Namespace: name.Namespace, Name: s.Backup.Spec.Instance.Name}
-	lives, err := r.gather.GatherXRs(ctx, key)
+	instances, err := r.gather.GatherXRs(ctx, key)
 	if err != nil && !instance.IsNotInstalled(err) {
 		return nil, err
 	}
-	for _, life := range lives {
+	for _, instanceID := range instances {
 		s.HasInstance = true
-		if a := life.XR.Status.RequestedBackup; a != nil && a.Request == name.Name && a.UID == s.Backup.UID {
+		if a := instanceID.XR.Status.RequestedBackup; a != nil && a.Request == name.Name && a.UID == s.Backup.UID {
 			s.Attempt = a
 		}
 	}

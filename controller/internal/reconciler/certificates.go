@@ -49,7 +49,7 @@ func (c *passwordReconciler) keepCertificate(ctx context.Context, s *instance.St
 		return nil, err
 	}
 	now := v1.TLSStatus{ExpirationTime: &metav1.Time{Time: p.Certificate.NotAfter},
-		Issuer: p.Issuer, IssuerMessage: v1.PrintableText(p.Message, maxNote)}
+		Issuer: p.Issuer, IssuerMessage: v1.PrintableText(p.Message, maxEntry)}
 	if previous := s.XR.Status.TLS; previous != nil {
 		now.PresentedExpirationTime, now.Message = previous.PresentedExpirationTime, previous.Message
 	}
@@ -67,13 +67,13 @@ func (t *serverTrust) describe(in *rotate.Input, s *instance.State) {
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(t.plan.Published)
-	in.Trust = sql.Trust{Authorities: pool, Name: s.Life.Host()}
+	in.Trust = sql.Trust{Authorities: pool, Name: s.Instance.Host()}
 	in.Certificate, in.Authorities = t.plan.Certificate, t.plan.Published
 	if !s.XR.Status.Certified {
 		in.NoLogin = fmt.Sprintf("The server was started by an earlier release without a certificate. The "+
 			"controller cannot verify the server, and does not change its password until it restarts (kubectl "+
 			"rollout restart deployment --namespace %s %s)",
-			s.Life.Namespace, s.Life.DeploymentName())
+			s.Instance.Namespace, s.Instance.DeploymentName())
 	}
 }
 
@@ -96,7 +96,7 @@ func showServed(s *instance.State, r rotate.Result) []change.Change {
 		return nil
 	}
 	now := s.XR.Status.TLS.DeepCopy()
-	now.PresentedExpirationTime, now.Message = r.ServedNotAfter, v1.PrintableText(r.ServedMessage, maxNote)
+	now.PresentedExpirationTime, now.Message = r.ServedNotAfter, v1.PrintableText(r.ServedMessage, maxEntry)
 	return showTLS(s, now, s.XR.Status.Authorities)
 }
 

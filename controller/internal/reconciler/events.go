@@ -17,8 +17,8 @@ type announcement struct {
 	warning bool
 }
 
-// maxNote is the maximum length of an event's note in bytes. The API server allows 1024.
-const maxNote = 1000
+// maxEntry is the maximum length of an event's note in bytes. The API server allows 1024.
+const maxEntry = 1000
 
 // sendEvent sends an event about an object. Only this function sends events, so that their length is limited and they
 // contain no terminal control sequences.
@@ -27,7 +27,7 @@ func sendEvent(recorder events.EventRecorder, about runtime.Object, a announceme
 	if a.warning {
 		kind = corev1.EventTypeWarning
 	}
-	recorder.Eventf(about, nil, kind, string(a.reason), action, "%s", v1.PrintableText(message, maxNote))
+	recorder.Eventf(about, nil, kind, string(a.reason), action, "%s", v1.PrintableText(message, maxEntry))
 }
 
 // eventsOfStores are the events of a store that has become reachable or unreachable.
@@ -44,7 +44,7 @@ var eventsOfPhases = map[v1.DeletionPhase]announcement{
 	v1.DeletionRestoreTest: {reason: v1.EventRestoreTestAwaited},
 	v1.DeletionFailed:      {reason: v1.EventBackupFailed, warning: true},
 	v1.DeletionReleasing:   {reason: v1.EventDataReleased},
-	v1.DeletionHeld:        {reason: v1.EventDeletionHeld, warning: true},
+	v1.DeletionBlocked:     {reason: v1.EventDeletionBlocked, warning: true},
 }
 
 // eventsOfActions are the events of actions that are more specific than their phase, or have no phase.
@@ -64,8 +64,8 @@ var eventsOfActions = map[steps.Action]announcement{
 	steps.UnfenceServer:        {reason: v1.EventPVCRestored},
 	steps.BeginImageChange:     {reason: v1.EventImageChangeBegun},
 	steps.AllowImage:           {reason: v1.EventImageAllowed},
-	steps.NoteBackup:           {reason: v1.EventBackupProven},
-	steps.MarkProven:           {reason: v1.EventBackupProven},
+	steps.RecordBackup:         {reason: v1.EventBackupVerified},
+	steps.MarkVerified:         {reason: v1.EventBackupVerified},
 	steps.ReleaseDataPVC:       {reason: v1.EventDataReleased},
 	steps.RemoveClaimFinalizer: {reason: v1.EventNameFreed},
 }
@@ -92,12 +92,12 @@ var eventsOfAttempts = map[steps.AttemptPhase]announcement{
 	steps.AttemptStopping:  {reason: v1.EventServerStopped},
 	steps.AttemptRunning:   {reason: v1.EventBackupStarted},
 	steps.AttemptFailed:    {reason: v1.EventBackupFailed, warning: true},
-	steps.AttemptHeld:      {reason: v1.EventBackupFailed, warning: true},
+	steps.AttemptBlocked:   {reason: v1.EventBackupFailed, warning: true},
 }
 
-// eventsInLife are the events of actions on an existing instance. In a deletion, these actions use the event of their
+// eventsOfInstance are the events of actions on an existing instance. In a deletion, these actions use the event of their
 // phase.
-var eventsInLife = map[steps.Action]announcement{
+var eventsOfInstance = map[steps.Action]announcement{
 	steps.DeletePVC:     {reason: v1.EventPVCDeleted},
 	steps.ReserveDataPV: {reason: v1.EventPVCDeleted},
 	steps.CreatePVC:     {reason: v1.EventPVCDeleted},
@@ -124,18 +124,18 @@ func eventOf(step steps.Step) announcement {
 	case step.Attempt != "":
 		return eventsOfAttempts[step.Attempt]
 	}
-	return eventsInLife[step.Action]
+	return eventsOfInstance[step.Action]
 }
 
 // eventsOfArchives are the events of BackupRecords and their archives.
 var eventsOfArchives = map[steps.Action]announcement{
 	catalog.RemakeRecord:   {reason: v1.EventBackupRecreated},
-	catalog.ProveRecord:    {reason: v1.EventBackupProven},
+	catalog.VerifyRecord:   {reason: v1.EventBackupVerified},
 	catalog.LetRecordGo:    {reason: v1.EventArchiveKept},
 	catalog.StartRemoval:   {reason: v1.EventArchiveRemovalStarted},
 	catalog.ArchiveRemoved: {reason: v1.EventArchiveRemoved},
-	catalog.TellRecord:     {reason: v1.EventArchiveRemovalHeld},
-	catalog.TellLost:       {reason: v1.EventBackupLost, warning: true},
+	catalog.ReportDelay:    {reason: v1.EventArchiveRemovalBlocked},
+	catalog.ReportLost:     {reason: v1.EventBackupLost, warning: true},
 }
 
 // eventOfVerdict returns the event about the result of a restore test.

@@ -53,7 +53,7 @@ func TestEvents(t *testing.T) {
 	for _, a := range slices.Concat(slices.Collect(maps.Values(eventsOfPhases)),
 		slices.Collect(maps.Values(eventsOfActions)),
 		slices.Collect(maps.Values(eventsOfRequest)), slices.Collect(maps.Values(eventsOfSchedule)),
-		slices.Collect(maps.Values(eventsOfAttempts)), slices.Collect(maps.Values(eventsInLife)),
+		slices.Collect(maps.Values(eventsOfAttempts)), slices.Collect(maps.Values(eventsOfInstance)),
 		slices.Collect(maps.Values(eventsOfArchives)), slices.Collect(maps.Values(eventsOfStores))) {
 		sent[string(a.reason)] = true
 	}
@@ -132,8 +132,8 @@ func TestEventOf(t *testing.T) {
 			want: announcement{reason: v1.EventPVCDeleted, warning: true}},
 		"Retained": {reason: "Also in a deletion.", step: steps.Step{Action: steps.RetainDataPV, Phase: v1.DeletionAnnounced},
 			want: announcement{reason: v1.EventVolumeRetained}},
-		"Proven": {reason: "The copy is over.", step: steps.Step{Action: steps.NoteBackup, Phase: v1.DeletionBackingUp},
-			want: announcement{reason: v1.EventBackupProven}},
+		"Verified": {reason: "The copy is over.", step: steps.Step{Action: steps.RecordBackup, Phase: v1.DeletionBackingUp},
+			want: announcement{reason: v1.EventBackupVerified}},
 		"PVC": {reason: "A Job gets another PVC: that is part of the backup.",
 			step: steps.Step{Action: steps.DeletePVC, Phase: v1.DeletionBackingUp},
 			want: announcement{reason: v1.EventBackupStarted}},
@@ -144,10 +144,10 @@ func TestEventOf(t *testing.T) {
 			step: steps.Step{Action: steps.GiveUpBackup, Origin: v1.OriginSchedule},
 			want: announcement{reason: v1.EventScheduledBackupFailed, warning: true}},
 		"InLife": {reason: "It is no phase of a deletion.",
-			step: steps.Step{Action: steps.Wait, Attempt: steps.AttemptHeld},
+			step: steps.Step{Action: steps.Wait, Attempt: steps.AttemptBlocked},
 			want: announcement{reason: v1.EventBackupFailed, warning: true}},
-		"Held": {reason: "People look for warnings.", step: steps.Step{Action: steps.Wait, Phase: v1.DeletionHeld},
-			want: announcement{reason: v1.EventDeletionHeld, warning: true}},
+		"Held": {reason: "People look for warnings.", step: steps.Step{Action: steps.Wait, Phase: v1.DeletionBlocked},
+			want: announcement{reason: v1.EventDeletionBlocked, warning: true}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -24,7 +24,7 @@ const (
 	problemBlocked           = "Blocked"
 	problemBackupFailed      = "BackupFailed"
 	problemDeletionFailed    = "DeletionFailed"
-	problemDeletionHeld      = "DeletionHeld"
+	problemDeletionBlocked   = "DeletionBlocked"
 	problemPasswordFailed    = "PasswordFailed"
 	problemRestoreFailed     = "RestoreFailed"
 	problemRestoreTestFailed = "RestoreTestFailed"
@@ -263,14 +263,14 @@ func earliest(times map[instance.Key]time.Time) []instance.Key {
 	return keys[:min(len(keys), maxSeries)]
 }
 
-// observeLives records the state of an instance, and returns the previous and the new state. The state is empty if
+// observeInstances records the state of an instance, and returns the previous and the new state. The state is empty if
 // there is no composite resource, and before the first reconcile.
-func (m *meter) observeLives(k instance.Key, lives []*instance.State) (from, after string) {
+func (m *meter) observeInstances(k instance.Key, allInstances []*instance.State) (from, after string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	from = m.instances[k].state
 	delete(m.instances, k)
-	for _, s := range lives {
+	for _, s := range allInstances {
 		switch {
 		case s.XR != nil:
 			m.instances[k] = observe(s.XR)
@@ -305,8 +305,8 @@ func problemsOf(xr *instance.Composite) (out []string) {
 	if xr.IsDeleting() {
 		switch d := xr.Status.Deletion; {
 		case d == nil:
-		case d.Phase == v1.DeletionHeld:
-			out = append(out, problemDeletionHeld)
+		case d.Phase == v1.DeletionBlocked:
+			out = append(out, problemDeletionBlocked)
 		case d.Phase == v1.DeletionFailed:
 			out = append(out, problemDeletionFailed)
 		}
@@ -342,7 +342,7 @@ func backupsOf(records []v1.BackupRecord) observedBackups {
 	out, testedAt := observedBackups{}, time.Time{}
 	for i := range records {
 		r := &records[i]
-		if done := r.Status.CompletionTime; r.IsProven() && done != nil && done.After(out.verifiedAt) {
+		if done := r.Status.CompletionTime; r.IsVerified() && done != nil && done.After(out.verifiedAt) {
 			out.verifiedAt, out.bytes, out.duration = done.Time, 0, 0
 			if start := r.Status.StartTime; start != nil {
 				out.duration = done.Sub(start.Time)

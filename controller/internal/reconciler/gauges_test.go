@@ -48,14 +48,14 @@ func (g *gaugeTest) show(k instance.Key, change func(*instance.Composite)) {
 	if change != nil {
 		change(s.XR)
 	}
-	g.observeLives(k, []*instance.State{s})
+	g.observeInstances(k, []*instance.State{s})
 }
 
 // verifiedAgo returns a verified backup that took 2 s. ago is the time since its completion.
 func (g *gaugeTest) verifiedAgo(ago time.Duration, size string) v1.BackupRecord {
 	end := g.now.Add(-ago)
 	return v1.BackupRecord{Spec: v1.BackupRecordSpec{Archive: &v1.Archive{Size: size}},
-		Status: v1.BackupRecordStatus{Phase: v1.BackupProven, StartTime: &metav1.Time{Time: end.Add(-2 * time.Second)},
+		Status: v1.BackupRecordStatus{Phase: v1.BackupVerified, StartTime: &metav1.Time{Time: end.Add(-2 * time.Second)},
 			CompletionTime: &metav1.Time{Time: end}}}
 }
 
@@ -106,7 +106,7 @@ func TestVerifiedSeries(t *testing.T) {
 	if _, newest := times["db-4"]; len(times) != maxSeries || newest || times["db-5"] != 999_995 || times["db-1004"] != 998_996 {
 		t.Errorf("want the 1000 oldest of 1005, got %d", len(times))
 	}
-	g.observeLives(g.key(1004), nil)
+	g.observeInstances(g.key(1004), nil)
 	g.observeBackups(g.key(1003), nil)
 	times = g.series(t, metricVerified)
 	for name, want := range map[string]bool{"db-1004": false, "db-1003": false, "db-3": true} {
@@ -194,12 +194,12 @@ func TestProblemSeries(t *testing.T) {
 		func(xr *instance.Composite) {
 			xr.Status.Started, xr.Status.Restore = false, &v1.RestoreStatus{Phase: v1.RestoreFailed}
 		},
-		deleting(""), deleting(v1.DeletionBackingUp), deleting(v1.DeletionHeld), deleting(v1.DeletionFailed),
+		deleting(""), deleting(v1.DeletionBackingUp), deleting(v1.DeletionBlocked), deleting(v1.DeletionFailed),
 	} {
 		g.show(g.key(n), change)
 	}
 	g.want(t, "each problem", metricProblem, map[string]float64{"db-1 Blocked": 1, "db-2 BackupFailed": 1,
-		"db-2 PasswordFailed": 1, "db-5 RestoreFailed": 1, "db-8 DeletionHeld": 1, "db-9 DeletionFailed": 1})
+		"db-2 PasswordFailed": 1, "db-5 RestoreFailed": 1, "db-8 DeletionBlocked": 1, "db-9 DeletionFailed": 1})
 	for n := range 10 {
 		g.show(g.key(n), nil)
 	}
@@ -261,7 +261,7 @@ func TestDeletionSeries(t *testing.T) {
 	g.show(g.key(1), nil)
 	g.show(g.key(2), func(xr *instance.Composite) { xr.SetDeletionTimestamp(&metav1.Time{Time: g.now}) })
 	g.want(t, "one is being deleted", deletion, map[string]float64{"db-2": 1_000_000})
-	g.observeLives(g.key(2), nil)
+	g.observeInstances(g.key(2), nil)
 	g.want(t, "its deletion has ended", deletion, map[string]float64{})
 }
 

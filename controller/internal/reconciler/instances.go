@@ -66,17 +66,17 @@ const whileRefused = 10 * time.Second
 // slowest is the maximum delay between two reconciles of an instance that waits for the cluster.
 const slowest = 30 * time.Second
 
-// shareOfLook is the delay that each waiting instance of a namespace adds to the delay of all others there. All
+// checkShare is the delay that each waiting instance of a namespace adds to the delay of all others there. All
 // waiting instances of a namespace together are therefore reconciled at most twice a second. This takes about fifty
 // requests per second, half of the controller's limit.
-const shareOfLook = 500 * time.Millisecond
+const checkShare = 500 * time.Millisecond
 
 // pace returns the delay until the next reconcile of a waiting instance. The delay is a quarter of the time that it
 // has waited, or more if the step requests it. An instance that waits forever then costs almost nothing. Many waiting
 // instances in one namespace do not delay other namespaces. Usually an event ends the waiting time, and triggers a
 // reconcile without this delay.
 func pace(asked, waited time.Duration, crowd int) time.Duration {
-	return max(asked, min(waited/4, slowest), time.Duration(crowd)*shareOfLook)
+	return max(asked, min(waited/4, slowest), time.Duration(crowd)*checkShare)
 }
 
 // Reconcile reconciles an instance if its namespace has a free worker.
@@ -101,21 +101,21 @@ func (r *instanceReconciler) paceOf(ctx context.Context, k instance.Key, step st
 
 // runPass handles all instances with this name once.
 func (r *instanceReconciler) runPass(ctx context.Context, k instance.Key) (after time.Duration, acted bool, err error) {
-	lives, err := logReads(ctx, func(ctx context.Context) ([]*instance.State, error) { return r.gather.Gather(ctx, k) })
+	instances, err := logReads(ctx, func(ctx context.Context) ([]*instance.State, error) { return r.gather.Gather(ctx, k) })
 	if err != nil {
 		return 0, false, err
 	}
-	if from, after := r.meter.observeLives(k, lives); from != after {
+	if from, after := r.meter.observeInstances(k, instances); from != after {
 		log.FromContext(ctx).Info("The instance changed state", "from", from, "to", after)
 	}
-	r.forgetLives(k, lives)
-	for _, s := range lives {
-		s.Refusal, s.CrossplaneAwaited = r.refusalOf(k, s), r.noteCrossplane(k, s)
+	r.forgetInstances(k, instances)
+	for _, s := range instances {
+		s.Refusal, s.CrossplaneAwaited = r.refusalOf(k, s), r.recordCrossplane(k, s)
 		step := lifecycle.Next(s)
 		r.announceStep(ctx, k, s, step)
 		err := r.writer.Apply(ctx, step.Changes)
 		refusal := steady(refusalBy(err, step), s.Refusal)
-		refused := r.noteRefusal(k, s, refusal)
+		refused := r.recordRefusal(k, s, refusal)
 		acted = acted || isNews(refusal, s.Refusal) // The next pass shows the refusal to users.
 		switch {
 		case refusal != nil:
@@ -126,7 +126,7 @@ func (r *instanceReconciler) runPass(ctx context.Context, k instance.Key) (after
 		case err != nil:
 			return 0, false, fmt.Errorf("cannot %s: %w", step.Action, err)
 		}
-		if waited := r.noteWait(k, s, step); step.Action == steps.Wait {
+		if waited := r.recordWait(k, s, step); step.Action == steps.Wait {
 			after = sooner(after, r.paceOf(ctx, k, step, step.After, waited))
 		} else if step.Action == steps.NoOp {
 			after = sooner(after, step.After)
@@ -144,23 +144,23 @@ func (r *instanceReconciler) runPass(ctx context.Context, k instance.Key) (after
 // owner of a quota or policy does not see the error, so the instance must report it to its users.
 func refusalBy(err error, step steps.Step) *instance.Refusal {
 	if missing, ok := errors.AsType[*change.MissingError](err); ok {
-		return &instance.Refusal{Of: string(step.Action), Message: v1.PrintableText(missing.Error(), maxNote), Missing: true}
+		return &instance.Refusal{Of: string(step.Action), Message: v1.PrintableText(missing.Error(), maxEntry), Missing: true}
 	}
 	if serverError, ok := errors.AsType[*change.ServerError](err); ok {
-		return &instance.Refusal{Of: string(step.Action), Message: v1.PrintableText(serverError.Error(), maxNote),
+		return &instance.Refusal{Of: string(step.Action), Message: v1.PrintableText(serverError.Error(), maxEntry),
 			Passing: !serverError.Final}
 	}
 	if !kerrors.IsForbidden(err) && !kerrors.IsInvalid(err) && !kerrors.IsBadRequest(err) ||
 		kerrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil
 	}
-	return &instance.Refusal{Of: string(step.Action), Message: v1.PrintableText(err.Error(), maxNote)}
+	return &instance.Refusal{Of: string(step.Action), Message: v1.PrintableText(err.Error(), maxEntry)}
 }
 
 // steady returns the previous refusal if the new one differs only in words with a digit, such as a port or a request
 // ID. The status is then not updated unnecessarily.
 func steady(now, last *instance.Refusal) *instance.Refusal {
-	if isNews(now, last) || now == nil || !instance.SaysSame(now.Message, last.Message) {
+	if isNews(now, last) || now == nil || !instance.IsSameMessage(now.Message, last.Message) {
 		return now
 	}
 	return last
@@ -180,15 +180,15 @@ func isNews(now, last *instance.Refusal) bool {
 func (r *instanceReconciler) refusalOf(k instance.Key, s *instance.State) *instance.Refusal {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.reported[k][s.Life.XR].refusal
+	return r.reported[k][s.Instance.XR].refusal
 }
 
-// noteRefusal stores the refusal of a step, or that there was none. It returns for how long this action has been
+// recordRefusal stores the refusal of a step, or that there was none. It returns for how long this action has been
 // refused.
-func (r *instanceReconciler) noteRefusal(k instance.Key, s *instance.State, refusal *instance.Refusal) time.Duration {
+func (r *instanceReconciler) recordRefusal(k instance.Key, s *instance.State, refusal *instance.Refusal) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	last := r.reported[k][s.Life.XR]
+	last := r.reported[k][s.Instance.XR]
 	if last.refusal == nil && refusal == nil {
 		return 0
 	}
@@ -196,7 +196,7 @@ func (r *instanceReconciler) noteRefusal(k instance.Key, s *instance.State, refu
 		last.refused = s.Now
 	}
 	last.refusal = refusal
-	r.remember(k, s.Life.XR, last)
+	r.remember(k, s.Instance.XR, last)
 	return s.Now.Sub(last.refused)
 }
 
@@ -208,32 +208,32 @@ func (r *instanceReconciler) remember(k instance.Key, xr types.UID, last lastRep
 	r.reported[k][xr] = last
 }
 
-// noteWait stores that an instance waits. It returns how long the instance has waited in the current phase.
-func (r *instanceReconciler) noteWait(k instance.Key, s *instance.State, step steps.Step) time.Duration {
+// recordWait stores that an instance waits. It returns how long the instance has waited in the current phase.
+func (r *instanceReconciler) recordWait(k instance.Key, s *instance.State, step steps.Step) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	last := r.reported[k][s.Life.XR]
+	last := r.reported[k][s.Instance.XR]
 	waited := !last.since.IsZero()
 	switch {
 	case step.Action != steps.Wait && !waited:
 		return 0
 	case step.Action != steps.Wait:
 		last.since = time.Time{}
-		r.remember(k, s.Life.XR, last)
+		r.remember(k, s.Instance.XR, last)
 		return 0
 	case !waited || last.waits != step.PhaseText():
 		last.waits, last.since = step.PhaseText(), s.ReadAt
-		r.remember(k, s.Life.XR, last)
+		r.remember(k, s.Instance.XR, last)
 	}
 	return s.ReadAt.Sub(last.since)
 }
 
-// noteCrossplane stores that a deletion waits for Crossplane. It returns for how long this has been observed.
-func (r *instanceReconciler) noteCrossplane(k instance.Key, s *instance.State) time.Duration {
+// recordCrossplane stores that a deletion waits for Crossplane. It returns for how long this has been observed.
+func (r *instanceReconciler) recordCrossplane(k instance.Key, s *instance.State) time.Duration {
 	awaited, _ := s.AwaitsCrossplane()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	last := r.reported[k][s.Life.XR]
+	last := r.reported[k][s.Instance.XR]
 	switch {
 	case awaited == nil && last.crossplane.IsZero():
 		return 0
@@ -244,7 +244,7 @@ func (r *instanceReconciler) noteCrossplane(k instance.Key, s *instance.State) t
 	default:
 		return s.ReadAt.Sub(last.crossplane)
 	}
-	r.remember(k, s.Life.XR, last)
+	r.remember(k, s.Instance.XR, last)
 	return 0
 }
 
@@ -253,11 +253,11 @@ func (r *instanceReconciler) crowdOf(namespace string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := 0
-	for k, lives := range r.reported {
+	for k, instances := range r.reported {
 		if k.Namespace != namespace {
 			continue
 		}
-		for _, last := range lives {
+		for _, last := range instances {
 			if !last.since.IsZero() || last.refusal != nil {
 				n++
 			}
@@ -266,14 +266,14 @@ func (r *instanceReconciler) crowdOf(namespace string) int {
 	return n
 }
 
-// forgetLives removes what was stored about deleted instances.
-func (r *instanceReconciler) forgetLives(k instance.Key, lives []*instance.State) {
+// forgetInstances removes what was stored about deleted instances.
+func (r *instanceReconciler) forgetInstances(k instance.Key, instances []*instance.State) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := map[types.UID]lastReported{}
-	for _, s := range lives {
-		if last, ok := r.reported[k][s.Life.XR]; ok && (s.Life.XR != "" || s.Claim != nil) {
-			now[s.Life.XR] = last
+	for _, s := range instances {
+		if last, ok := r.reported[k][s.Instance.XR]; ok && (s.Instance.XR != "" || s.Claim != nil) {
+			now[s.Instance.XR] = last
 		}
 	}
 	r.reported[k] = now
@@ -282,13 +282,13 @@ func (r *instanceReconciler) forgetLives(k instance.Key, lives []*instance.State
 	}
 }
 
-// noteSilent stores the action of a step that is not reported.
-func (r *instanceReconciler) noteSilent(k instance.Key, s *instance.State, step steps.Step) {
+// recordSilent stores the action of a step that is not reported.
+func (r *instanceReconciler) recordSilent(k instance.Key, s *instance.State, step steps.Step) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if last, ok := r.reported[k][s.Life.XR]; ok {
+	if last, ok := r.reported[k][s.Instance.XR]; ok {
 		last.action = step.Action
-		r.remember(k, s.Life.XR, last)
+		r.remember(k, s.Instance.XR, last)
 	}
 }
 
@@ -296,7 +296,7 @@ func (r *instanceReconciler) noteSilent(k instance.Key, s *instance.State, step 
 // repeat the last log line or event.
 func (r *instanceReconciler) announceStep(ctx context.Context, k instance.Key, s *instance.State, step steps.Step) {
 	if step.Message == "" && (step.Action == steps.NoOp || step.Action == steps.Wait) {
-		r.noteSilent(k, s, step)
+		r.recordSilent(k, s, step)
 		return
 	}
 	a := eventOf(step)
@@ -305,14 +305,14 @@ func (r *instanceReconciler) announceStep(ctx context.Context, k instance.Key, s
 		message = ""
 	}
 	r.mu.Lock()
-	last := r.reported[k][s.Life.XR]
+	last := r.reported[k][s.Instance.XR]
 	news := last
 	news.action = step.Action
 	news.log, news.event = string(step.Action)+step.PhaseText()+message, string(a.reason)+message
-	r.remember(k, s.Life.XR, news)
+	r.remember(k, s.Instance.XR, news)
 	r.mu.Unlock()
 	if news.log != last.log {
-		log.FromContext(ctx).Info("The next step of the instance changed", "xr", s.Life.XR, "from", last.action, "to",
+		log.FromContext(ctx).Info("The next step of the instance changed", "xr", s.Instance.XR, "from", last.action, "to",
 			step.Action, "phase", step.PhaseText(), "message", step.Text())
 	}
 	if news.event != last.event && step.Message != "" && a.reason != "" && s.Claim != nil {

@@ -32,14 +32,14 @@ type gatherFn func() ([]*instance.State, error)
 
 func (f gatherFn) Gather(context.Context, instance.Key) ([]*instance.State, error) { return f() }
 
-// A noteWriter records changes instead of writing them.
-type noteWriter struct {
+// An entryWriter records changes instead of writing them.
+type entryWriter struct {
 	wrote []string
 	err   error
 	after func()
 }
 
-func (w *noteWriter) Apply(_ context.Context, changes []change.Change) error {
+func (w *entryWriter) Apply(_ context.Context, changes []change.Change) error {
 	if len(changes) == 0 {
 		return nil
 	}
@@ -64,34 +64,34 @@ func claimOf(finalizers ...string) *instance.Composite {
 func TestReconcile(t *testing.T) {
 	conflict := kerrors.NewConflict(schema.GroupResource{}, "db", errBoom)
 	cases := map[string]struct {
-		reason string
-		lives  []*instance.State
-		err    error
-		werr   error
-		want   reconcile.Result
-		fails  error
-		wrote  []string
+		reason    string
+		instances []*instance.State
+		err       error
+		werr      error
+		want      reconcile.Result
+		fails     error
+		wrote     []string
 	}{
-		"Quiet":  {reason: "Nothing to do, and nothing to come back for.", lives: []*instance.State{{}}},
+		"Quiet":  {reason: "Nothing to do, and nothing to come back for.", instances: []*instance.State{{}}},
 		"Gather": {reason: "What cannot be read is tried again, and nothing is done.", err: errBoom, fails: errBoom},
 		"Acts": {reason: "It looks again after each step, until it rests.",
-			lives: []*instance.State{instance.NewState(instance.Subject{Claim: claimOf(v1.Finalizer)})},
-			wrote: []string{"Patch db"}},
+			instances: []*instance.State{instance.NewState(instance.Subject{Claim: claimOf(v1.Finalizer)})},
+			wrote:     []string{"Patch db"}},
 		"Conflict": {reason: "Somebody was faster: that is no error.",
-			lives: []*instance.State{instance.NewState(instance.Subject{Claim: claimOf(v1.Finalizer)})}, werr: conflict,
+			instances: []*instance.State{instance.NewState(instance.Subject{Claim: claimOf(v1.Finalizer)})}, werr: conflict,
 			want: reconcile.Result{RequeueAfter: settle}, wrote: []string{"Patch db"}},
 		"Write": {reason: "A step that fails is tried again, with growing pauses.",
-			lives: []*instance.State{instance.NewState(instance.Subject{Claim: claimOf(v1.Finalizer)})}, werr: errBoom,
+			instances: []*instance.State{instance.NewState(instance.Subject{Claim: claimOf(v1.Finalizer)})}, werr: errBoom,
 			fails: errBoom,
 			wrote: []string{"Patch db"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			w := &noteWriter{err: tc.werr}
-			w.after = func() { tc.lives[0].Claim.SetFinalizers(nil) }
+			w := &entryWriter{err: tc.werr}
+			w.after = func() { tc.instances[0].Claim.SetFinalizers(nil) }
 			r := &instanceReconciler{
 				turns:  newTurns(1),
-				gather: gatherFn(func() ([]*instance.State, error) { return tc.lives, tc.err }), writer: w,
+				gather: gatherFn(func() ([]*instance.State, error) { return tc.instances, tc.err }), writer: w,
 				events: events.NewFakeRecorder(10), meter: newMeter(prometheus.NewRegistry()),
 				reported: map[instance.Key]map[types.UID]lastReported{},
 			}
@@ -136,23 +136,23 @@ func TestPace(t *testing.T) {
 		{time.Hour + 30*time.Second, steps.Step{Action: steps.CreateBackupJob}, time.Second},
 		{time.Hour + 31*time.Second, backsUp, time.Second},
 	} {
-		s := instance.NewState(instance.Subject{Life: k.Life("uid"), ReadAt: began.Add(tc.elapsed)})
-		if got := pace(time.Second, r.noteWait(k, s, tc.step), r.crowdOf("")); got != tc.want {
+		s := instance.NewState(instance.Subject{Instance: k.Instance("uid"), ReadAt: began.Add(tc.elapsed)})
+		if got := pace(time.Second, r.recordWait(k, s, tc.step), r.crowdOf("")); got != tc.want {
 			t.Errorf("look %d: want a pause of %v, got %v", i, tc.want, got)
 		}
 	}
-	r.noteWait(k, instance.NewState(instance.Subject{Life: k.Life("another"), ReadAt: began}), stops)
+	r.recordWait(k, instance.NewState(instance.Subject{Instance: k.Instance("another"), ReadAt: began}), stops)
 	if len(r.reported[k]) != 2 {
 		t.Errorf("want two lives known, got %v", r.reported[k])
 	}
-	if r.noteWait(instance.Key{Name: "other"}, &instance.State{}, steps.Step{Action: steps.NoOp}); len(r.reported) != 1 {
+	if r.recordWait(instance.Key{Name: "other"}, &instance.State{}, steps.Step{Action: steps.NoOp}); len(r.reported) != 1 {
 		t.Errorf("want nothing kept of what does not wait, got %v", r.reported)
 	}
 }
 
-// TestNoteCrossplane checks how long this process has seen Crossplane keep its finalizer on an XR. A pause resets the
+// TestRecordCrossplane checks how long this process has seen Crossplane keep its finalizer on an XR. A pause resets the
 // duration, but writes do not.
-func TestNoteCrossplane(t *testing.T) {
+func TestRecordCrossplane(t *testing.T) {
 	r := &instanceReconciler{events: events.NewFakeRecorder(100), reported: map[instance.Key]map[types.UID]lastReported{}}
 	k, began := instance.Key{Namespace: "default", Name: "db"}, time.Unix(100000, 0)
 	for i, tc := range []struct {
@@ -177,19 +177,19 @@ func TestNoteCrossplane(t *testing.T) {
 		if tc.paused {
 			u.SetAnnotations(map[string]string{instance.AnnotationPaused: "true"})
 		}
-		s := instance.NewState(instance.Subject{Life: k.Life("uid"), ReadAt: began.Add(tc.elapsed),
+		s := instance.NewState(instance.Subject{Instance: k.Instance("uid"), ReadAt: began.Add(tc.elapsed),
 			XR: &instance.Composite{Unstructured: u}})
-		if got := r.noteCrossplane(k, s); got != tc.want {
+		if got := r.recordCrossplane(k, s); got != tc.want {
 			t.Errorf("look %d: want %v, got %v", i, tc.want, got)
 		}
 		// These calls must not reset the duration.
 		r.announceStep(t.Context(), k, s,
 			steps.Step{Action: steps.Wait, Phase: v1.DeletionStopping, Message: tc.elapsed.String()})
-		r.noteWait(k, s, steps.Step{Action: steps.Wait, Phase: v1.DeletionStopping})
+		r.recordWait(k, s, steps.Step{Action: steps.Wait, Phase: v1.DeletionStopping})
 	}
-	s := instance.NewState(instance.Subject{Life: k.Life("another"), ReadAt: began,
+	s := instance.NewState(instance.Subject{Instance: k.Instance("another"), ReadAt: began,
 		XR: &instance.Composite{Unstructured: &unstructured.Unstructured{}}})
-	if got := r.noteCrossplane(k, s); got != 0 || len(r.reported[k]) != 1 {
+	if got := r.recordCrossplane(k, s); got != 0 || len(r.reported[k]) != 1 {
 		t.Errorf("want nothing kept of what nobody holds, got %v and %v", got, r.reported[k])
 	}
 }
@@ -200,17 +200,17 @@ func TestCrowd(t *testing.T) {
 	const crowd = 200
 	r := &instanceReconciler{reported: map[instance.Key]map[types.UID]lastReported{}}
 	wait := steps.Step{Action: steps.Wait, Phase: v1.DeletionBackingUp}
-	note := func(namespace, name string, step steps.Step) {
+	entry := func(namespace, name string, step steps.Step) {
 		k := instance.Key{Namespace: namespace, Name: name}
-		r.noteWait(k, instance.NewState(instance.Subject{Life: k.Life("uid"), ReadAt: time.Unix(1000, 0)}), step)
+		r.recordWait(k, instance.NewState(instance.Subject{Instance: k.Instance("uid"), ReadAt: time.Unix(1000, 0)}), step)
 	}
 	for i := range crowd - 1 {
-		note("hostile", strconv.Itoa(i), wait)
+		entry("hostile", strconv.Itoa(i), wait)
 	}
 	refused := instance.Key{Namespace: "hostile", Name: "refused"}
-	r.noteRefusal(refused, instance.NewState(instance.Subject{Life: refused.Life("uid")}),
+	r.recordRefusal(refused, instance.NewState(instance.Subject{Instance: refused.Instance("uid")}),
 		&instance.Refusal{Message: "exceeded quota"})
-	note("good", "db", wait)
+	entry("good", "db", wait)
 	for namespace, want := range map[string]time.Duration{"hostile": crowd * time.Second / 2, "good": time.Second,
 		"empty": time.Second} {
 		if got := pace(time.Second, 0, r.crowdOf(namespace)); got != want {
@@ -218,7 +218,7 @@ func TestCrowd(t *testing.T) {
 		}
 	}
 	for i := range crowd - 1 {
-		note("hostile", strconv.Itoa(i), steps.Step{Action: steps.CreateBackupJob})
+		entry("hostile", strconv.Itoa(i), steps.Step{Action: steps.CreateBackupJob})
 	}
 	if got := r.crowdOf("hostile"); got != 1 {
 		t.Errorf("want one left that waits, got %d", got)
@@ -278,7 +278,7 @@ func (f gatherOf) Gather(_ context.Context, k instance.Key) ([]*instance.State, 
 // TestRefusalBy checks that users see the refusal of a store or a server in the same way as the refusal of a quota.
 // Temporary errors of the API server are not shown.
 func TestRefusalBy(t *testing.T) {
-	step := steps.Step{Action: steps.NoteBackup}
+	step := steps.Step{Action: steps.RecordBackup}
 	refusal := func(r instance.Refusal) *instance.Refusal { r.Of = string(step.Action); return &r }
 	down := errors.New("down")
 	for name, tc := range map[string]struct {
@@ -322,7 +322,7 @@ func TestRefusedInOtherWords(t *testing.T) {
 		k := instance.Key{Kind: v1.KindMySQL, Namespace: "team", Name: "db"}
 		r := &instanceReconciler{
 			gather: gatherFn(func() ([]*instance.State, error) {
-				return []*instance.State{instance.NewState(instance.Subject{Life: k.Life(""), Claim: claimOf(v1.Finalizer)})}, nil
+				return []*instance.State{instance.NewState(instance.Subject{Instance: k.Instance(""), Claim: claimOf(v1.Finalizer)})}, nil
 			}), writer: w,
 			events: events.NewFakeRecorder(100), meter: newMeter(prometheus.NewRegistry()), turns: newTurns(10),
 			reported: map[instance.Key]map[types.UID]lastReported{},
@@ -343,7 +343,7 @@ func (w refusingWriter) Apply(context.Context, []change.Change) error { return w
 // TestSteady checks that a refusal which differs only in numbers is treated as the same.
 func TestSteady(t *testing.T) {
 	refusal := func(message string, passing bool) *instance.Refusal {
-		return &instance.Refusal{Of: "NoteBackup", Message: message, Passing: passing}
+		return &instance.Refusal{Of: "RecordBackup", Message: message, Passing: passing}
 	}
 	first := refusal("write tcp 10.0.0.7:53122: reset", true)
 	if got := steady(refusal("write tcp 10.0.0.7:53124: reset", true), first); got != first {
@@ -369,7 +369,7 @@ func TestRefused(t *testing.T) {
 	quota := kerrors.NewForbidden(schema.GroupResource{Resource: "persistentvolumeclaims"}, "backup-db-pvc",
 		errors.New("exceeded quota"))
 	var saw []*instance.Refusal
-	w := &noteWriter{err: fmt.Errorf("Patch of MySQL: %w", quota)}
+	w := &entryWriter{err: fmt.Errorf("Patch of MySQL: %w", quota)}
 	r := &instanceReconciler{turns: newTurns(1), writer: w, events: events.NewFakeRecorder(10),
 		meter: newMeter(prometheus.NewRegistry()), reported: map[instance.Key]map[types.UID]lastReported{}}
 	var last *instance.State
@@ -401,7 +401,7 @@ func TestRefused(t *testing.T) {
 
 // TestReconcileEnds checks that a reconcile terminates even if another client reverts each step.
 func TestReconcileEnds(t *testing.T) {
-	w := &noteWriter{}
+	w := &entryWriter{}
 	r := &instanceReconciler{
 		turns: newTurns(1),
 		gather: gatherFn(func() ([]*instance.State, error) {
@@ -421,23 +421,23 @@ func TestReconcileEnds(t *testing.T) {
 // TestSay checks that each event is sent once, regardless of the number of steps and instances.
 func TestSay(t *testing.T) {
 	k := instance.Key{Name: "db"}
-	lives := []*instance.State{
-		instance.NewState(instance.Subject{Claim: claimOf(), Life: k.Life("one")}),
-		instance.NewState(instance.Subject{Claim: claimOf(), Life: k.Life("two")}),
+	instances := []*instance.State{
+		instance.NewState(instance.Subject{Claim: claimOf(), Instance: k.Instance("one")}),
+		instance.NewState(instance.Subject{Claim: claimOf(), Instance: k.Instance("two")}),
 	}
 	heard := events.NewFakeRecorder(10)
 	r := &instanceReconciler{events: heard, reported: map[instance.Key]map[types.UID]lastReported{}}
 	for _, step := range []steps.Step{
 		{Action: steps.CreateBackupJob, Phase: v1.DeletionBackingUp, Message: "Backing up the data"},
 		{Action: steps.MarkRunning, Phase: v1.DeletionBackingUp, Message: "Backing up the data"},
-		{Action: steps.Wait, Phase: v1.DeletionHeld, Message: "It waits"},
-		{Action: steps.Wait, Phase: v1.DeletionHeld, Message: "It waits"},
+		{Action: steps.Wait, Phase: v1.DeletionBlocked, Message: "It waits"},
+		{Action: steps.Wait, Phase: v1.DeletionBlocked, Message: "It waits"},
 		{Action: steps.NoOp},
 		{Action: steps.MarkRunning, Phase: v1.DeletionBackingUp, Message: "It goes on"},
-		{Action: steps.NoteBackup, Phase: v1.DeletionBackingUp, Message: "It is whole"},
-		{Action: steps.MarkProven, Phase: v1.DeletionBackingUp, Message: "It is whole"},
+		{Action: steps.RecordBackup, Phase: v1.DeletionBackingUp, Message: "It is whole"},
+		{Action: steps.MarkVerified, Phase: v1.DeletionBackingUp, Message: "It is whole"},
 	} {
-		for _, s := range lives {
+		for _, s := range instances {
 			r.announceStep(t.Context(), k, s, step)
 		}
 	}
@@ -447,13 +447,13 @@ func TestSay(t *testing.T) {
 		got = append(got, e)
 	}
 	want := []string{"Normal BackupStarted Backing up the data", "Normal BackupStarted Backing up the data",
-		"Warning DeletionHeld It waits", "Warning DeletionHeld It waits",
-		"Normal BackupStarted It goes on", "Normal BackupStarted It goes on", "Normal BackupProven It is whole",
-		"Normal BackupProven It is whole"}
+		"Warning DeletionBlocked It waits", "Warning DeletionBlocked It waits",
+		"Normal BackupStarted It goes on", "Normal BackupStarted It goes on", "Normal BackupVerified It is whole",
+		"Normal BackupVerified It is whole"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
-	if r.forgetLives(k, nil); len(r.reported) != 0 {
+	if r.forgetInstances(k, nil); len(r.reported) != 0 {
 		t.Errorf("what was said of lives that are over is kept: %v", r.reported)
 	}
 }

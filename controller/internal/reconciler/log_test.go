@@ -102,7 +102,7 @@ func TestChangesAreLogged(t *testing.T) {
 	s := livingDatabase(k)
 	r := &instanceReconciler{
 		turns: newTurns(1), gather: gatherFn(func() ([]*instance.State, error) { return []*instance.State{s}, nil }),
-		writer: &noteWriter{},
+		writer: &entryWriter{},
 		events: events.NewFakeRecorder(100), meter: newMeter(prometheus.NewRegistry()),
 		reported: map[instance.Key]map[types.UID]lastReported{},
 	}

@@ -112,7 +112,7 @@ func (m *meter) countRotation(r rotate.Result) {
 // countStep counts a backup that the given step completes or reports as failed.
 func (m *meter) countStep(s *instance.State, step steps.Step) {
 	switch a := step.Action; {
-	case a == steps.NoteBackup:
+	case a == steps.RecordBackup:
 		m.backups.WithLabelValues(resultVerified).Inc()
 		m.bytes.Observe(float64(s.BackupJob.Report.Size))
 		m.seconds.Observe(s.BackupJob.Report.Seconds)

@@ -51,7 +51,7 @@ func TestBackupsAreCounted(t *testing.T) {
 	s := livingDatabase(instance.Key{Kind: v1.KindMySQL, Namespace: "team", Name: "db"})
 	s.BackupJob = &instance.Job{Report: &agent.Report{Size: 1 << 20, Seconds: 3}}
 	for _, a := range []steps.Action{
-		steps.CreateBackupJob, steps.NoteBackup, steps.MarkProven, steps.EndBackup, steps.MarkFailed, steps.GiveUpBackup,
+		steps.CreateBackupJob, steps.RecordBackup, steps.MarkVerified, steps.EndBackup, steps.MarkFailed, steps.GiveUpBackup,
 		steps.MarkNoData, steps.RemoveXRFinalizer,
 	} {
 		m.countStep(s, steps.Step{Action: a})

@@ -109,34 +109,34 @@ func (c *passwordReconciler) Reconcile(ctx context.Context, k instance.Key) (rec
 		return reconcile.Result{RequeueAfter: nextTurn}, nil
 	}
 	defer c.turns.giveTurn(k.Namespace)
-	result, err := c.reconcileLives(ctx, k)
+	result, err := c.reconcileInstances(ctx, k)
 	if err == nil {
 		c.retries.endRetries(k)
 	}
 	return result, err
 }
 
-func (c *passwordReconciler) reconcileLives(ctx context.Context, k instance.Key) (reconcile.Result, error) {
-	lives, err := logReads(ctx, func(ctx context.Context) ([]*instance.State, error) { return c.gather.GatherXRs(ctx, k) })
+func (c *passwordReconciler) reconcileInstances(ctx context.Context, k instance.Key) (reconcile.Result, error) {
+	instances, err := logReads(ctx, func(ctx context.Context) ([]*instance.State, error) { return c.gather.GatherXRs(ctx, k) })
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	c.forgetLives(k, lives)
-	lives = slices.DeleteFunc(lives, func(s *instance.State) bool {
+	c.forgetInstances(k, instances)
+	instances = slices.DeleteFunc(instances, func(s *instance.State) bool {
 		return s.XR == nil || s.XR.Stale || s.XR.IsDeleting() || s.XR.Type != v1.TypeMySQL
 	})
-	if len(lives) == 0 {
+	if len(instances) == 0 {
 		return reconcile.Result{}, nil
 	}
 	platform, err := instance.ReadPlatform(ctx, c.reader)
 	if errors.As(err, new(*instance.UnreadablePlatformError)) {
-		return c.leaveAlone(ctx, lives, err.Error())
+		return c.leaveAlone(ctx, instances, err.Error())
 	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	result := reconcile.Result{}
-	for _, s := range lives {
+	for _, s := range instances {
 		shown, err := c.keepCertificate(ctx, s, platform)
 		if err != nil {
 			if result, err = c.orNotLetIn(ctx, s, result, err); err != nil {
@@ -165,7 +165,7 @@ func (c *passwordReconciler) reconcileLives(ctx context.Context, k instance.Key)
 			return reconcile.Result{}, err
 		}
 		if held {
-			result, err := c.reconcileLife(ctx, k, s, platform, shown, start)
+			result, err := c.reconcileInstance(ctx, k, s, platform, shown, start)
 			return c.orNotLetIn(ctx, s, result, err)
 		}
 	}
@@ -173,10 +173,10 @@ func (c *passwordReconciler) reconcileLives(ctx context.Context, k instance.Key)
 }
 
 // leaveAlone keeps passwords and certificates unchanged, and reports the reason.
-func (c *passwordReconciler) leaveAlone(ctx context.Context, lives []*instance.State, reason string) (reconcile.Result,
+func (c *passwordReconciler) leaveAlone(ctx context.Context, instances []*instance.State, reason string) (reconcile.Result,
 	error) {
-	out := make([]change.Change, 0, len(lives))
-	for _, s := range lives {
+	out := make([]change.Change, 0, len(instances))
+	for _, s := range instances {
 		out = append(out, showCredentials(s, v1.CredentialsStatus{State: v1.CredentialsFailed, Message: reason})...)
 	}
 	return reconcile.Result{RequeueAfter: whileNotLetIn}, c.writer.Apply(ctx, out)
@@ -213,7 +213,7 @@ func (c *passwordReconciler) orNotLetIn(ctx context.Context, s *instance.State, 
 // calls the function again when the status changes.
 func (c *passwordReconciler) generatePassword(ctx context.Context, s *instance.State,
 	platform *v1.PlatformSpec) (reconcile.Result, error) {
-	if platform == nil || !platform.PasswordSource(s.Life, &s.XR.Spec.MySQLSpec).Generated {
+	if platform == nil || !platform.PasswordSource(s.Instance, &s.XR.Spec.MySQLSpec).Generated {
 		return reconcile.Result{}, nil
 	}
 	made, err := c.generator.GeneratePassword(ctx, newInput(s))
@@ -226,7 +226,7 @@ func (c *passwordReconciler) generatePassword(ctx context.Context, s *instance.S
 	return reconcile.Result{}, c.writer.Apply(ctx, showCredentials(s, v1.CredentialsStatus{
 		State: v1.CredentialsChanging,
 		Message: fmt.Sprintf("The password of this instance is in Secret %s/%s; clients read the connection Secret",
-			s.Life.Namespace, s.Life.GeneratedSecretName()),
+			s.Instance.Namespace, s.Instance.GeneratedSecretName()),
 	}))
 }
 
@@ -250,9 +250,9 @@ func startOfServer(xr *instance.Composite, start string) string {
 	return "first"
 }
 
-func (c *passwordReconciler) reconcileLife(ctx context.Context, k instance.Key, s *instance.State,
+func (c *passwordReconciler) reconcileInstance(ctx context.Context, k instance.Key, s *instance.State,
 	platform *v1.PlatformSpec, shown *serverTrust, start string) (reconcile.Result, error) {
-	start = string(s.Life.XR) + " " + start
+	start = string(s.Instance.XR) + " " + start
 	c.mu.Lock()
 	last := c.asked[k]
 	c.mu.Unlock()
@@ -276,7 +276,7 @@ func (c *passwordReconciler) reconcileLife(ctx context.Context, k instance.Key, 
 	log.FromContext(ctx).V(1).Info("Reconciled the password of the server", "state", result.Credentials.State, "steps",
 		result.Done, "version", result.Version, "took", c.clock().Sub(now), "error", err)
 	c.meter.countRotation(result)
-	pause := c.strains.noteStrain(k, start, c.clock(), result)
+	pause := c.strains.recordStrain(k, start, c.clock(), result)
 	if serr := c.showResult(ctx, s, result, &last); err == nil {
 		err = serr
 	}
@@ -301,17 +301,17 @@ func (c *passwordReconciler) reconcileLife(ctx context.Context, k instance.Key, 
 	return reconcile.Result{RequeueAfter: max(pause, requeueAfter(s, result))}, nil
 }
 
-// forgetLives removes what is stored about a deleted instance. An instance whose server is down still exists and
+// forgetInstances removes what is stored about a deleted instance. An instance whose server is down still exists and
 // keeps its delay.
-func (c *passwordReconciler) forgetLives(k instance.Key, lives []*instance.State) {
-	living := make([]types.UID, 0, len(lives))
-	for _, s := range lives {
-		living = append(living, s.Life.XR)
+func (c *passwordReconciler) forgetInstances(k instance.Key, instances []*instance.State) {
+	living := make([]types.UID, 0, len(instances))
+	for _, s := range instances {
+		living = append(living, s.Instance.XR)
 	}
 	if c.rotator != nil {
-		c.rotator.ForgetInstance(k.Life(""), living)
+		c.rotator.ForgetInstance(k.Instance(""), living)
 	}
-	if len(lives) > 0 {
+	if len(instances) > 0 {
 		return
 	}
 	c.strains.forgetStrain(k)
@@ -350,12 +350,12 @@ func requeueAfter(s *instance.State, result rotate.Result) time.Duration {
 // newInput returns an Input for the Rotator from the XR.
 func newInput(s *instance.State) rotate.Input {
 	return rotate.Input{
-		Instance: s.Life,
+		Instance: s.Instance,
 		Owner: metav1.OwnerReference{APIVersion: s.XR.GetAPIVersion(), Kind: s.XR.GetKind(), Name: s.XR.GetName(),
 			UID: s.XR.GetUID()},
 		Database: s.XR.Spec.Database,
 		Metrics:  s.XR.Spec.HasMetrics(),
-		Host:     s.Life.Host(),
+		Host:     s.Instance.Host(),
 		Port:     v1.Port,
 	}
 }
@@ -374,7 +374,7 @@ func (c *passwordReconciler) rotationInput(ctx context.Context, s *instance.Stat
 			v1.PlatformName)
 		platform = &v1.PlatformSpec{}
 	}
-	source := platform.PasswordSource(s.Life, &s.XR.Spec.MySQLSpec)
+	source := platform.PasswordSource(s.Instance, &s.XR.Spec.MySQLSpec)
 	if source.Generated && in.NotAllowed == "" {
 		// A user may have deleted the Secret. Earlier releases did not create one.
 		if _, err := c.generator.GeneratePassword(ctx, in); err != nil {
@@ -400,7 +400,7 @@ func (c *passwordReconciler) publishedPassword(ctx context.Context, s *instance.
 	if in, _, _ = unstructured.NestedString(s.Claim.Object, "spec", "writeConnectionSecretToRef", "name"); in == "" {
 		return "", "", nil
 	}
-	text, err := c.readSecretKey(ctx, s.Life.Namespace, in, v1.PasswordKey)
+	text, err := c.readSecretKey(ctx, s.Instance.Namespace, in, v1.PasswordKey)
 	return in, sql.Password(text), err
 }
 
@@ -413,8 +413,8 @@ func (c *passwordReconciler) wantedPassword(ctx context.Context, s *instance.Sta
 	case from.Secret == nil:
 		return "", nil, nil
 	}
-	secret, err := c.readSecret(ctx, s.Life.Namespace, from.Secret.Name)
-	if from.Generated && secret.Labels[v1.LabelXR] != string(s.Life.XR) {
+	secret, err := c.readSecret(ctx, s.Instance.Namespace, from.Secret.Name)
+	if from.Generated && secret.Labels[v1.LabelXR] != string(s.Instance.XR) {
 		return "", nil, err // The Secret belongs to a different owner, which the claim reports.
 	}
 	return string(secret.Data[from.Secret.Key]), secret.Labels, err
@@ -451,7 +451,7 @@ func (c *passwordReconciler) showResult(ctx context.Context, s *instance.State, 
 	if r.Version == "" || r.Version == last.version {
 		return nil
 	}
-	noted, err := c.noteVersion(ctx, s, r.Version)
+	noted, err := c.recordVersion(ctx, s, r.Version)
 	if noted {
 		last.version = r.Version
 	}
@@ -460,7 +460,7 @@ func (c *passwordReconciler) showResult(ctx context.Context, s *instance.State, 
 
 // showCredentials writes the credentials fields of the XR's status.
 func showCredentials(s *instance.State, now v1.CredentialsStatus) []change.Change {
-	now.Message = v1.PrintableText(now.Message, maxNote) // The message may contain text from a webhook.
+	now.Message = v1.PrintableText(now.Message, maxEntry) // The message may contain text from a webhook.
 	if previous := s.XR.Status.Credentials; now.State == "" || previous != nil &&
 		equality.Semantic.DeepEqual(*previous, now) {
 		return nil
@@ -475,8 +475,8 @@ func showCredentials(s *instance.State, now v1.CredentialsStatus) []change.Chang
 
 // showOutside reports in the status which data is stored outside of the data directory.
 func showOutside(s *instance.State, r rotate.Result) []change.Change {
-	text := v1.PrintableText(r.Outside, maxNote)
-	if !r.LookedOutside || text == s.XR.Status.OutsideData {
+	text := v1.PrintableText(r.Outside, maxEntry)
+	if !r.CheckedOutside || text == s.XR.Status.OutsideData {
 		return nil
 	}
 	fields := map[string]any{"outsideData": nil}
@@ -486,9 +486,9 @@ func showOutside(s *instance.State, r rotate.Result) []change.Change {
 	return steps.PatchXRInternal(s, fields)
 }
 
-// noteVersion stores the version on the data PVC, because a stopped server cannot report its version to a backup. It
+// recordVersion stores the version on the data PVC, because a stopped server cannot report its version to a backup. It
 // returns false if the version could not be stored yet.
-func (c *passwordReconciler) noteVersion(ctx context.Context, s *instance.State, version string) (bool, error) {
+func (c *passwordReconciler) recordVersion(ctx context.Context, s *instance.State, version string) (bool, error) {
 	if err := c.gather.ReadData(ctx, s); err != nil {
 		return false, err
 	}

@@ -41,9 +41,9 @@ func TestShowCredentials(t *testing.T) {
 	}
 }
 
-// TestNoteVersion checks that the server version is written to the volume. The volume is read until it contains the
+// TestRecordVersion checks that the server version is written to the volume. The volume is read until it contains the
 // version, and once after each start of the server.
-func TestNoteVersion(t *testing.T) {
+func TestRecordVersion(t *testing.T) {
 	now, version := time.Unix(1, 0), "8.4.6"
 	var noted []string
 	volume := &volumeOf{pvc: &corev1.PersistentVolumeClaim{}}
@@ -133,7 +133,7 @@ func TestPublishedPassword(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			claim := &instance.Composite{Unstructured: &unstructured.Unstructured{Object: map[string]any{"spec": tc.spec}}}
 			in, got, err := c.publishedPassword(t.Context(),
-				instance.NewState(instance.Subject{Life: v1.Instance{Namespace: "default"}, Claim: claim}))
+				instance.NewState(instance.Subject{Instance: v1.Instance{Namespace: "default"}, Claim: claim}))
 			if in != tc.in || string(got) != tc.want || err != nil {
 				t.Errorf("want %q in %q, got %q in %q, %v", tc.want, tc.in, got, in, err)
 			}

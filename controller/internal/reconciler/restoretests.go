@@ -153,13 +153,13 @@ func (r *restoreTestReconciler) readTurns(ctx context.Context, from client.Reade
 			tried = append(tried, *b)
 		}
 	})
-	return restoretest.TurnsOf(tried, k.Life(""), r.clock()), err
+	return restoretest.TurnsOf(tried, k.Instance(""), r.clock()), err
 }
 
 // isIdle reports whether there is nothing to test or to clean up now, and how long to wait.
 func (r *restoreTestReconciler) isIdle(ctx context.Context, k instance.Key) (idle bool, after time.Duration,
 	err error) {
-	records, err := instance.Records(ctx, r.cache, k.Life(""))
+	records, err := instance.Records(ctx, r.cache, k.Instance(""))
 	if err != nil {
 		return false, 0, err
 	}
@@ -186,7 +186,7 @@ func (r *restoreTestReconciler) isIdle(ctx context.Context, k instance.Key) (idl
 func (r *restoreTestReconciler) hasNoJob(ctx context.Context, k instance.Key) (bool, error) {
 	j := &metav1.PartialObjectMetadata{}
 	j.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind("Job"))
-	err := r.cache.Get(ctx, client.ObjectKey{Namespace: k.Namespace, Name: k.Life("").Jobs().RestoreTest()}, j)
+	err := r.cache.Get(ctx, client.ObjectKey{Namespace: k.Namespace, Name: k.Instance("").Jobs().RestoreTest()}, j)
 	return kerrors.IsNotFound(err), client.IgnoreNotFound(err)
 }
 

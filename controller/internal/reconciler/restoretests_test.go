@@ -29,23 +29,23 @@ import (
 
 // backedUp returns the objects of a deleted instance whose backup has not been restore-tested.
 func backedUp(namespace, name string) []client.Object {
-	life := v1.Instance{Kind: v1.KindMySQL, Namespace: namespace, Name: name, XR: types.UID(namespace + "-" + name)}
+	instanceID := v1.Instance{Kind: v1.KindMySQL, Namespace: namespace, Name: name, XR: types.UID(namespace + "-" + name)}
 	pvc := &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: life.BackupPVCName(), UID: "claim-of-" + life.XR,
-			Labels: life.Labels(), Annotations: map[string]string{}}}
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: instanceID.BackupPVCName(), UID: "claim-of-" + instanceID.XR,
+			Labels: instanceID.Labels(), Annotations: map[string]string{}}}
 	pvc.Labels[v1.LabelComponent] = v1.ComponentBackup
-	pvc.Spec.VolumeName = "pv-" + string(life.XR)
+	pvc.Spec.VolumeName = "pv-" + string(instanceID.XR)
 	pvc.Status.Phase = corev1.ClaimBound
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: pvc.Spec.VolumeName}}
 	pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: namespace, Name: pvc.Name, UID: pvc.UID}
-	r := &v1.BackupRecord{ObjectMeta: metav1.ObjectMeta{Name: life.RecordName(), Labels: life.Labels()}}
+	r := &v1.BackupRecord{ObjectMeta: metav1.ObjectMeta{Name: instanceID.RecordName(), Labels: instanceID.Labels()}}
 	r.Spec = v1.BackupRecordSpec{
-		Instance: v1.BackedUpInstance{Kind: life.Kind, Namespace: namespace, NamespaceUID: types.UID("ns-" + namespace),
-			Name: name, XR: life.XR},
+		Instance: v1.BackedUpInstance{Kind: instanceID.Kind, Namespace: namespace, NamespaceUID: types.UID("ns-" + namespace),
+			Name: name, XR: instanceID.XR},
 		Image: "mysql:8.4", Version: "8.4.6", CleanShutdown: true,
 		Archive: &v1.Archive{PVCName: pvc.Name, Path: r.Name + "/data.tar.zst", SHA256: strings.Repeat("a", 64)},
 	}
-	r.Status.Phase = v1.BackupProven
+	r.Status.Phase = v1.BackupVerified
 	return []client.Object{pvc, pv, r}
 }
 
@@ -94,7 +94,7 @@ func (v *tester) try(t *testing.T, namespace, name string) *batchv1.Job {
 		return nil
 	}
 	j := &batchv1.Job{}
-	if err := v.kube.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: k.Life("").Jobs().RestoreTest()},
+	if err := v.kube.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: k.Instance("").Jobs().RestoreTest()},
 		j); err != nil {
 		t.Fatal(err)
 	}
@@ -107,8 +107,8 @@ func (v *tester) try(t *testing.T, namespace, name string) *batchv1.Job {
 func (v *tester) record(t *testing.T, namespace, name string) *v1.BackupRecord {
 	t.Helper()
 	r := &v1.BackupRecord{}
-	life := v1.Instance{Kind: v1.KindMySQL, Namespace: namespace, Name: name, XR: types.UID(namespace + "-" + name)}
-	if err := v.kube.Get(t.Context(), client.ObjectKey{Name: life.RecordName()}, r); err != nil {
+	instanceID := v1.Instance{Kind: v1.KindMySQL, Namespace: namespace, Name: name, XR: types.UID(namespace + "-" + name)}
+	if err := v.kube.Get(t.Context(), client.ObjectKey{Name: instanceID.RecordName()}, r); err != nil {
 		t.Fatal(err)
 	}
 	return r

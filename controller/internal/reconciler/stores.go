@@ -63,15 +63,15 @@ func (r *storeReconciler) Reconcile(ctx context.Context, q reconcile.Request) (r
 	if err := r.reader.Get(ctx, q.NamespacedName, s); err != nil {
 		if kerrors.IsNotFound(err) {
 			r.meter.forgetStore(q.Name)
-			return reconcile.Result{}, r.tellGateway(ctx)
+			return reconcile.Result{}, r.updateGateway(ctx)
 		}
 		return reconcile.Result{}, err
 	}
 	// The gateway is updated first, because it must know a store before the status reports that the store can be used.
-	if err := r.tellGateway(ctx); err != nil {
+	if err := r.updateGateway(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
-	after, err := r.lookAtStore(ctx, s)
+	after, err := r.checkStore(ctx, s)
 	if kerrors.IsConflict(err) {
 		return reconcile.Result{RequeueAfter: time.Second}, nil // Another client has changed the object in the meantime.
 	}
@@ -103,8 +103,8 @@ func (r *storeReconciler) watchStores(mgr ctrl.Manager) manager.RunnableFunc {
 	}
 }
 
-// lookAtStore probes a store and writes the result to its status.
-func (r *storeReconciler) lookAtStore(ctx context.Context, s *v1.BackupStore) (time.Duration, error) {
+// checkStore probes a store and writes the result to its status.
+func (r *storeReconciler) checkStore(ctx context.Context, s *v1.BackupStore) (time.Duration, error) {
 	secrets, err := r.cluster().SecretsOf(ctx, s)
 	if err != nil {
 		return 0, err
@@ -194,9 +194,9 @@ func (r *storeReconciler) hold(ctx context.Context, s *v1.BackupStore, open *sto
 func (r *storeReconciler) lastBackupIn(ctx context.Context, s *v1.BackupStore) (*metav1.Time, error) {
 	var last *metav1.Time
 	err := eachBackup(ctx, r.reader, func(b *v1.BackupRecord) {
-		if provenAt := b.Status.CompletionTime; provenAt != nil && b.InStore() && b.Spec.Archive.Store == s.Name &&
-			(last == nil || last.Before(provenAt)) {
-			last = provenAt.DeepCopy()
+		if verifiedAt := b.Status.CompletionTime; verifiedAt != nil && b.InStore() && b.Spec.Archive.Store == s.Name &&
+			(last == nil || last.Before(verifiedAt)) {
+			last = verifiedAt.DeepCopy()
 		}
 	})
 	return last, err
@@ -217,7 +217,7 @@ func (r *storeReconciler) makeRecord(ctx context.Context, s *v1.BackupStore, ope
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	n, err := open.NoteIn(ctx, asked)
+	n, err := open.EntryIn(ctx, asked)
 	if err != nil {
 		return &v1.StoreRecord{Asked: asked, Message: v1.PrintableText(err.Error(), v1.MaxForeignText)}, nil
 	}
@@ -232,9 +232,9 @@ func (r *storeReconciler) makeRecord(ctx context.Context, s *v1.BackupStore, ope
 }
 
 // makeRecordOf creates the BackupRecord of a catalog entry if it does not exist yet.
-func (r *storeReconciler) makeRecordOf(ctx context.Context, n *v1.StoreNote) error {
+func (r *storeReconciler) makeRecordOf(ctx context.Context, n *v1.StoreEntry) error {
 	return r.writer.Apply(ctx, []change.Change{
-		catalog.MakeRecordAgain(&instance.Note{Name: n.Name, BackupNote: n.BackupNote})})
+		catalog.MakeRecordAgain(&instance.Entry{Name: n.Name, BackupEntry: n.BackupEntry})})
 }
 
 // announceStore sends an event when a store becomes reachable or unreachable.
@@ -260,8 +260,8 @@ func (r *storeReconciler) cluster() stores.Cluster {
 	return stores.Cluster{Reader: r.reader, Namespace: r.namespace, Clock: r.clock, Holders: r.holders, Lanes: r.lanes}
 }
 
-// tellGateway writes the gateway's configuration, which contains all stores with valid settings.
-func (r *storeReconciler) tellGateway(ctx context.Context) error {
+// updateGateway writes the gateway's configuration, which contains all stores with valid settings.
+func (r *storeReconciler) updateGateway(ctx context.Context) error {
 	all := &v1.BackupStoreList{}
 	if err := r.reader.List(ctx, all); err != nil {
 		return err

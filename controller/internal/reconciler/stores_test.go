@@ -36,7 +36,7 @@ func storeOf(name string) []client.Object {
 	credentials, key := secretOf("system", name+"-credentials"), secretOf("system", name+"-key")
 	credentials.Data = map[string][]byte{v1.StoreAccessKey: []byte("access-of-" + name),
 		v1.StoreSecretKey: []byte("secret")}
-	key.Data = map[string][]byte{v1.StoreSealKey: []byte(store.NewSealKey().Text())}
+	key.Data = map[string][]byte{v1.StoreSigningKey: []byte(store.NewSigningKey().Text())}
 	return []client.Object{s, credentials, key}
 }
 
@@ -238,7 +238,7 @@ func TestAdoptions(t *testing.T) {
 func TestTakeCandidate(t *testing.T) {
 	origin := v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "team", NamespaceUID: "ns", Name: "db", XR: "xr"}
 	candidate := stores.Candidate{Found: stores.Found{NamespaceUID: "ns", XR: "xr", Record: "one"},
-		Note: &v1.StoreNote{Name: "one", BackupNote: v1.BackupNote{
+		Entry: &v1.StoreEntry{Name: "one", BackupEntry: v1.BackupEntry{
 			Spec: v1.BackupRecordSpec{Instance: origin, Archive: &v1.Archive{Store: "one", Path: "v1/ns/xr/one/x.tar.zst"}},
 		}}}
 	shop := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "new"}}
@@ -268,7 +268,7 @@ func TestTakeCandidate(t *testing.T) {
 	}
 	if got, err := take(v1.AdoptionRequest{Namespaces: named},
 		&v1.BackupRecord{ObjectMeta: metav1.ObjectMeta{Name: "one"},
-			Spec: candidate.Note.Spec}); err != nil || got.Verdict != v1.AdoptedBefore {
+			Spec: candidate.Entry.Spec}); err != nil || got.Verdict != v1.AdoptedBefore {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	if got, err := take(v1.AdoptionRequest{Namespaces: named},
@@ -335,9 +335,9 @@ func TestTakeCandidate(t *testing.T) {
 		t.Errorf("another backup of it is there: got %+v, %v", got, err)
 	}
 	second := candidate
-	n := *candidate.Note
+	n := *candidate.Entry
 	n.Name, n.Spec.Instance.Namespace, n.Spec.Instance.NamespaceUID, n.Spec.Instance.XR = "two", "crm", "ns-2", "xr-2"
-	second.Found, second.Note = stores.Found{NamespaceUID: "ns-2", XR: "xr-2", Record: "two"}, &n
+	second.Found, second.Entry = stores.Found{NamespaceUID: "ns-2", XR: "xr-2", Record: "two"}, &n
 	a := adopting(asks, []stores.Candidate{candidate, second})
 	for _, tc := range []struct {
 		c    stores.Candidate

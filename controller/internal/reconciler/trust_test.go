@@ -57,8 +57,8 @@ func TestWhosePassword(t *testing.T) {
 			xr := claimOf()
 			xr.Spec.MySQLSpec = tc.spec
 			in, err := c.rotationInput(t.Context(),
-				instance.NewState(instance.Subject{Life: instance.Key{Kind: v1.KindMySQL, Namespace: "team",
-					Name: "db"}.Life("uid"), XR: xr}),
+				instance.NewState(instance.Subject{Instance: instance.Key{Kind: v1.KindMySQL, Namespace: "team",
+					Name: "db"}.Instance("uid"), XR: xr}),
 				&v1.PlatformSpec{})
 			if err != nil {
 				t.Fatal(err)

@@ -110,8 +110,8 @@ func (s *strains) pauseOf(k instance.Key, start string, now time.Time) (pause, l
 	return pause, pause - now.Sub(last.last)
 }
 
-// noteStrain stores whether a pass was slow or wasted time, and returns the next delay.
-func (s *strains) noteStrain(k instance.Key, start string, now time.Time, result rotate.Result) time.Duration {
+// recordStrain stores whether a pass was slow or wasted time, and returns the next delay.
+func (s *strains) recordStrain(k instance.Key, start string, now time.Time, result rotate.Result) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	next := strain{last: now, start: start}

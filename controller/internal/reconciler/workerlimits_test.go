@@ -53,10 +53,10 @@ func TestPause(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, k, now := newStrains(), instance.Key{Namespace: "shop", Name: "db"}, time.Unix(0, 0)
 			for range tc.times {
-				s.noteStrain(k, "a", now, rotate.Result{Strained: true})
+				s.recordStrain(k, "a", now, rotate.Result{Strained: true})
 			}
 			if tc.times == 0 {
-				s.noteStrain(k, "a", now, rotate.Result{Well: true, Slow: tc.duration})
+				s.recordStrain(k, "a", now, rotate.Result{Well: true, Slow: tc.duration})
 			}
 			if got, _ := s.pauseOf(k, tc.start, now); got != tc.want {
 				t.Errorf("%s Got %s, want %s", tc.reason, got, tc.want)
@@ -75,7 +75,7 @@ func livingDatabase(k instance.Key) *instance.State {
 	xr.Conditions = []metav1.Condition{{Type: v1.ConditionServing, Status: metav1.ConditionTrue}}
 	xr.Status.Certified = true
 	publish(&xr.Status, aPlan())
-	return instance.NewState(instance.Subject{Life: k.Life(u.GetUID()), XR: xr})
+	return instance.NewState(instance.Subject{Instance: k.Instance(u.GetUID()), XR: xr})
 }
 
 // A gatherLiving returns a livingDatabase for each key.

@@ -97,7 +97,7 @@ func readAll(ctx context.Context, s Source, key string) ([]byte, error) {
 		return nil, err
 	}
 	defer r.Close() //nolint:errcheck // Nothing was written.
-	raw, err := io.ReadAll(io.LimitReader(r, store.MaxSealed+1))
+	raw, err := io.ReadAll(io.LimitReader(r, store.MaxSigned+1))
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", key, err)
 	}

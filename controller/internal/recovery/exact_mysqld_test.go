@@ -126,7 +126,7 @@ func freePort(t *testing.T) int {
 // copyTree copies a stopped server's data.
 func copyTree(t *testing.T, from string) string {
 	t.Helper()
-	dir := folder(t)
+	dir := newDir(t)
 	if out, err := exec.CommandContext(t.Context(), "cp", "-a", from, filepath.Join(dir, "data")).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -192,7 +192,7 @@ type reference struct {
 // newReference starts a replica on a copy of the base.
 func (i *instance) newReference(t *testing.T, base string, port int, options ...string) *reference {
 	t.Helper()
-	r := &reference{&instance{root: i.root, dir: folder(t)}, port}
+	r := &reference{&instance{root: i.root, dir: newDir(t)}, port}
 	must(t, os.Rename(filepath.Join(copyTree(t, base), "data"), filepath.Join(r.dir, "d")))
 	must(t, os.RemoveAll(filepath.Join(r.dir, "d", "auto.cnf")))
 	rootfs.Own(t, r.dir)
@@ -314,7 +314,7 @@ func TestRealExact(t *testing.T) {
 // firstAfter returns the first transaction in the log that a copy of the data does not have.
 func firstAfter(t *testing.T, order []string, i *instance, base string) string {
 	t.Helper()
-	r := &Recovery{Data: filepath.Join(copyTree(t, filepath.Join(base, "data")), "data"), Scratch: folder(t), Output: io.Discard}
+	r := &Recovery{Data: filepath.Join(copyTree(t, filepath.Join(base, "data")), "data"), Scratch: newDir(t), Output: io.Discard}
 	must(t, os.MkdirAll(filepath.Join(r.Scratch, "tmp"), 0o700))
 	r.command = func(_ string, args ...string) *exec.Cmd {
 		rootfs.Own(t, r.Data)
@@ -422,7 +422,7 @@ func TestRealEncryptedLog(t *testing.T) {
 	skipShort(t)
 	original := rootfs.Find(t)
 	// The copy consists of links to the original files, so their owner and content must not change.
-	links, keyring := folder(t), folder(t)
+	links, keyring := newDir(t), newDir(t)
 	root := original
 	root.Path = filepath.Join(links, "root")
 	if out, err := exec.CommandContext(t.Context(), "cp", "-al", original.Path, root.Path).CombinedOutput(); err != nil {

@@ -28,7 +28,7 @@ import (
 type archive struct {
 	t        *testing.T // The current test.
 	objects  *fakelog.Objects
-	key      store.SealKey
+	key      store.SigningKey
 	identity *age.X25519Identity
 	uuid     string
 	log      Log
@@ -39,7 +39,7 @@ type archive struct {
 // newArchive archives the log of a fake server.
 func newArchive(t *testing.T, identity *age.X25519Identity) *archive {
 	t.Helper()
-	a := &archive{objects: fakelog.NewObjects(), key: store.NewSealKey(), identity: identity}
+	a := &archive{objects: fakelog.NewObjects(), key: store.NewSigningKey(), identity: identity}
 	synctest.Test(t, func(t *testing.T) {
 		server := fakelog.NewServer()
 		server.Commit(10, 0)
@@ -151,7 +151,7 @@ func (a *archive) forge(t *testing.T, number int64, change func(*logarchive.Mani
 			m.Previous = logarchive.Digest(a.objects.Get(a.log.Timeline.ManifestKey(n - 1)))
 		}
 		key := a.log.Timeline.ManifestKey(n)
-		raw, err := a.key.Seal(key, m)
+		raw, err := a.key.Sign(key, m)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -258,7 +258,7 @@ func TestHostileArchive(t *testing.T) {
 		}, want: "was replaced", code: agent.ExitDamaged},
 		"ManifestOfOtherKey": {change: func(a *archive) {
 			key := a.log.Timeline.ManifestKey(4)
-			raw, err := store.NewSealKey().Seal(key, a.manifest(a.t, 4))
+			raw, err := store.NewSigningKey().Sign(key, a.manifest(a.t, 4))
 			if err != nil {
 				a.t.Fatal(err)
 			}

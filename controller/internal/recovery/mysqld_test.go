@@ -45,7 +45,7 @@ func program(root rootfs.Root, args ...string) *exec.Cmd {
 	return root.Command("usr/sbin/mysqld", args...)
 }
 
-func folder(t *testing.T) string {
+func newDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "k") //nolint:usetesting // A socket's path is at most 107 bytes.
 	must(t, err)
@@ -72,7 +72,7 @@ func newInstance(t *testing.T, options ...string) *instance {
 // newInstanceOf starts a server of a root file system.
 func newInstanceOf(t *testing.T, root rootfs.Root, options ...string) *instance {
 	t.Helper()
-	i := &instance{root: root, dir: folder(t)}
+	i := &instance{root: root, dir: newDir(t)}
 	out, err := program(i.root, "--no-defaults", "--datadir="+filepath.Join(i.dir, "d"),
 		"--initialize-insecure").CombinedOutput()
 	if err != nil {
@@ -127,7 +127,7 @@ func (i *instance) exec(t *testing.T, statement string) {
 // copy clones the data of the running server.
 func (i *instance) copy(t *testing.T) string {
 	t.Helper()
-	dir := folder(t)
+	dir := newDir(t)
 	i.exec(t, "CLONE LOCAL DATA DIRECTORY = '"+filepath.Join(dir, "data")+"'")
 	return dir
 }
@@ -154,7 +154,7 @@ func (i *instance) archive(t *testing.T, identity *age.X25519Identity) *archivin
 	must(t, err)
 	a := &archiving{bucket: b, server: m, ended: make(chan error, 1)}
 	a.Archiver = &logarchive.Archiver{
-		Reader: logarchive.Reader{Bucket: b, Key: store.NewSealKey(), Log: logPrefix}, Now: time.Now,
+		Reader: logarchive.Reader{Bucket: b, Key: store.NewSigningKey(), Log: logPrefix}, Now: time.Now,
 		Connect: func(ctx context.Context) (logarchive.Stream, binlog.State, error) {
 			s, err := binlog.Connect(ctx, binlog.Source{Address: i.socket(), User: "root", ServerID: 77})
 			if err != nil {
@@ -257,7 +257,7 @@ func (a *archiving) recovery(t *testing.T, i *instance, copied string, target Ta
 	must(t, err)
 	last, err := a.Last(t.Context(), all[len(all)-1])
 	must(t, err)
-	r := &Recovery{Data: filepath.Join(copied, "data"), Scratch: folder(t), Target: target, Output: &bytes.Buffer{},
+	r := &Recovery{Data: filepath.Join(copied, "data"), Scratch: newDir(t), Target: target, Output: &bytes.Buffer{},
 		Source: plainSource{a.bucket, identity},
 		Log:    Log{Timeline: last.Timeline, Last: last.Number, Digest: last.Digest, Until: last.Time}}
 	must(t, os.RemoveAll(filepath.Join(r.Data, "auto.cnf")))
@@ -360,7 +360,7 @@ func (i *instance) write(t *testing.T, count int) (stop func() []*writer) {
 // serve starts a server on recovered data, as the server of an instance does, and returns a connection.
 func (i *instance) serve(t *testing.T, copied string) *sql.DB {
 	t.Helper()
-	next := &instance{root: i.root, dir: folder(t)}
+	next := &instance{root: i.root, dir: newDir(t)}
 	must(t, os.Rename(filepath.Join(copied, "data"), filepath.Join(next.dir, "d")))
 	next.start(t)
 	return next.db

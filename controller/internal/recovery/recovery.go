@@ -150,7 +150,7 @@ func (r *Recovery) writeRelay(ctx context.Context, base binlog.Set) (*cut, error
 	m := agent.StartMeter(r.Output, agent.PhaseFetch, size)
 	defer m.Stop()
 	c := newCut(r.Target, base, before)
-	w := &relay{source: r.Source, line: r.Log.Timeline, cut: c, folder: r.Data, meter: m}
+	w := &relay{source: r.Source, line: r.Log.Timeline, cut: c, dataDir: r.Data, meter: m}
 	if err := w.writeSegments(ctx, all); err != nil {
 		return nil, errors.Join(err, r.removeRelay())
 	}

@@ -33,8 +33,8 @@ type relay struct {
 	source Source
 	line   logarchive.Timeline
 	cut    *cut
-	// folder is the data directory of the server.
-	folder string
+	// dataDir is the data directory of the server.
+	dataDir string
 	// meter counts the bytes of the segments.
 	meter *agent.Meter
 	names []string
@@ -57,13 +57,13 @@ func (r *relay) writeSegments(ctx context.Context, all []logarchive.Manifest) er
 // writeIndex writes the index of the relay log. It is durable before the data changes, because it marks the data as
 // changed.
 func (r *relay) writeIndex() error {
-	f, err := os.Create(filepath.Join(r.folder, relayIndex))
+	f, err := os.Create(filepath.Join(r.dataDir, relayIndex))
 	if err != nil {
 		return err
 	}
 	_, err = f.WriteString(strings.Join(r.names, "\n") + "\n")
 	err = errors.Join(err, f.Sync(), f.Close())
-	dir, derr := os.Open(r.folder)
+	dir, derr := os.Open(r.dataDir)
 	if derr != nil {
 		return errors.Join(err, derr)
 	}
@@ -183,7 +183,7 @@ func (w *segmentWriter) Begin(b binlog.Begin) (bool, error) {
 		return true, nil
 	}
 	name := fmt.Sprintf("%s.%06d", relayName, len(w.names)+1)
-	w.file, err = os.OpenFile(filepath.Join(w.folder, name), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600) //nolint:gosec // A number.
+	w.file, err = os.OpenFile(filepath.Join(w.dataDir, name), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600) //nolint:gosec // A number.
 	if err != nil {
 		return false, w.fail(err)
 	}

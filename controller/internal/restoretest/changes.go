@@ -48,10 +48,10 @@ func giveAccess(s *State) []change.Change {
 	if !s.Record.InStore() {
 		return nil
 	}
-	from, life := s.Record.Spec.Archive, s.Record.Spec.Instance.Life()
-	secret := agent.AccessSecret(life, life.Namespace, life.Accesses().RestoreTest())
+	from, instanceID := s.Record.Spec.Archive, s.Record.Spec.Instance.Instance()
+	secret := agent.AccessSecret(instanceID, instanceID.Namespace, instanceID.Accesses().RestoreTest())
 	return []change.Change{change.InStore(change.GiveAccess, secret,
-		change.Remote{Store: from.Store, Archive: from.Path, Manifest: s.Note.Manifest})}
+		change.Remote{Store: from.Store, Archive: from.Path, Manifest: s.Entry.Manifest})}
 }
 
 // takeAccess removes a Job's access to the store.

@@ -37,7 +37,7 @@ type Attempt struct {
 // ReadState reads the backup of an instance that must be tested, and the objects of its test. others are the running
 // tests of other instances, and atOnce is the maximum number of concurrent tests.
 func ReadState(ctx context.Context, g *instance.Gatherer, k instance.Key, others Turns, atOnce int) (*State, error) {
-	records, err := instance.Records(ctx, g.Reader, k.Life(""))
+	records, err := instance.Records(ctx, g.Reader, k.Instance(""))
 	if err != nil {
 		return nil, err
 	}
@@ -49,9 +49,9 @@ func ReadState(ctx context.Context, g *instance.Gatherer, k instance.Key, others
 	if s.Attempt, err = readAttempt(ctx, g, k, s.Record); err != nil {
 		return nil, err
 	}
-	s.readNote(ctx, g.Stores)
+	s.readEntry(ctx, g.Stores)
 	if slices.ContainsFunc(records, func(r v1.BackupRecord) bool { return r.InStore() && r.Status.RestoreTest != nil }) {
-		s.Access, err = readAccess(ctx, g, k.Life(""))
+		s.Access, err = readAccess(ctx, g, k.Instance(""))
 	}
 	return s, err
 }
@@ -75,8 +75,8 @@ func readAccess(ctx context.Context, g *instance.Gatherer, instance v1.Instance)
 	return m, nil
 }
 
-// readNote reads the catalog entry of a backup in a store whose archive is about to be read.
-func (s *State) readNote(ctx context.Context, all instance.Stores) {
+// readEntry reads the catalog entry of a backup in a store whose archive is about to be read.
+func (s *State) readEntry(ctx context.Context, all instance.Stores) {
 	if all == nil || !s.isOpen() || s.Home == nil || s.Job != nil || !s.Record.InStore() || s.mustYield() {
 		return
 	}
@@ -84,7 +84,7 @@ func (s *State) readNote(ctx context.Context, all instance.Stores) {
 		return
 	}
 	var err error
-	if s.Note, err = all.ReadNote(ctx, s.Record.Spec.Archive.Store, s.Record.Spec.Instance, s.Record.Name); err != nil {
+	if s.Entry, err = all.ReadEntry(ctx, s.Record.Spec.Archive.Store, s.Record.Spec.Instance, s.Record.Name); err != nil {
 		s.StoreFailure = v1.PrintableText(err.Error(), v1.MaxForeignText)
 	}
 }
@@ -92,16 +92,16 @@ func (s *State) readNote(ctx context.Context, all instance.Stores) {
 // readAttempt reads the objects of the restore test of a backup. Without a BackupRecord, it reads the objects that an
 // earlier test has left.
 func readAttempt(ctx context.Context, g *instance.Gatherer, k instance.Key, record *v1.BackupRecord) (*Attempt, error) {
-	lives, err := g.GatherInstalled(ctx, k)
+	instances, err := g.GatherInstalled(ctx, k)
 	if err != nil {
 		return nil, err
 	}
-	out := &Attempt{Home: homeOf(lives, record), Reports: map[string]agent.Report{}}
+	out := &Attempt{Home: homeOf(instances, record), Reports: map[string]agent.Report{}}
 	j := &batchv1.Job{}
-	switch err := g.Reader.Get(ctx, client.ObjectKey{Namespace: k.Namespace, Name: k.Life("").Jobs().RestoreTest()}, j); {
+	switch err := g.Reader.Get(ctx, client.ObjectKey{Namespace: k.Namespace, Name: k.Instance("").Jobs().RestoreTest()}, j); {
 	case kerrors.IsNotFound(err):
 	case err != nil:
-		return nil, fmt.Errorf("cannot get Job %s/%s: %w", k.Namespace, k.Life("").Jobs().RestoreTest(), err)
+		return nil, fmt.Errorf("cannot get Job %s/%s: %w", k.Namespace, k.Instance("").Jobs().RestoreTest(), err)
 	default:
 		out.Job = instance.NewJob(j)
 		if err := readReports(ctx, g, out); err != nil {
@@ -121,13 +121,13 @@ func readAttempt(ctx context.Context, g *instance.Gatherer, k instance.Key, reco
 }
 
 // homeOf returns the Home of a restore test, see Attempt. A backup in a store needs no volume of another instance.
-func homeOf(lives []*instance.State, record *v1.BackupRecord) *instance.State {
-	for _, s := range lives {
+func homeOf(instances []*instance.State, record *v1.BackupRecord) *instance.State {
+	for _, s := range instances {
 		if record != nil && endsWith(s, record) {
 			return s
 		}
 	}
-	if s := lives[0]; isNameFree(s) || record != nil && record.InStore() {
+	if s := instances[0]; isNameFree(s) || record != nil && record.InStore() {
 		return s
 	}
 	return nil
@@ -140,7 +140,7 @@ func endsWith(s *instance.State, record *v1.BackupRecord) bool {
 
 // isNameFree reports whether no instance has this name or is about to be created with it.
 func isNameFree(s *instance.State) bool {
-	return s.Life.XR == "" && (s.Claim == nil || s.Claim.IsDeleting())
+	return s.Instance.XR == "" && (s.Claim == nil || s.Claim.IsDeleting())
 }
 
 // readReports reads the reports of the Job's containers. It reads only pods that the Job controls, because any user
@@ -154,7 +154,7 @@ func readReports(ctx context.Context, g *instance.Gatherer, a *Attempt) error {
 	j.Pods = slices.DeleteFunc(l.Items, func(p corev1.Pod) bool { return !metav1.IsControlledBy(&p, j.Job) })
 	for i := range j.Pods {
 		p := &j.Pods[i].Status
-		j.NotePodFailure(p)
+		j.RecordPodFailure(p)
 		for _, c := range slices.Concat(p.InitContainerStatuses, p.ContainerStatuses) {
 			if r := instance.ReportOf(&j.Pods[i], &c); r != nil {
 				a.Reports[c.Name] = *r

@@ -22,8 +22,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// testedLife is the instance whose backup is tested.
-var testedLife = v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "db", XR: "uid-1"}
+// testedInstance is the instance whose backup is tested.
+var testedInstance = v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "db", XR: "uid-1"}
 
 func kinds(t *testing.T) *runtime.Scheme {
 	t.Helper()
@@ -64,11 +64,11 @@ func boundClaim(xr string) *unstructured.Unstructured {
 	return u
 }
 
-// restoreTestJob returns the Job of testedLife with a pod in which the server has reported its result.
+// restoreTestJob returns the Job of testedInstance with a pod in which the server has reported its result.
 func restoreTestJob() []client.Object {
-	labels := testedLife.Labels()
+	labels := testedInstance.Labels()
 	labels[v1.LabelComponent] = v1.ComponentRestoreTest
-	j := &batchv1.Job{ObjectMeta: objectMeta(testedLife.Jobs().RestoreTest(), labels)}
+	j := &batchv1.Job{ObjectMeta: objectMeta(testedInstance.Jobs().RestoreTest(), labels)}
 	j.UID = "job"
 	p := &corev1.Pod{ObjectMeta: objectMeta("p", nil)}
 	p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(j, batchv1.SchemeGroupVersion.WithKind("Job"))}
@@ -87,11 +87,11 @@ func restoreTestJob() []client.Object {
 
 // TestReadAttempt checks which instance has the name now, and which result the Job has reported.
 func TestReadAttempt(t *testing.T) {
-	backups := &corev1.PersistentVolumeClaim{ObjectMeta: objectMeta(testedLife.BackupPVCName(), nil),
+	backups := &corev1.PersistentVolumeClaim{ObjectMeta: objectMeta(testedInstance.BackupPVCName(), nil),
 		Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv-backup"}}
 	backups.UID = "claim"
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-backup"}, Spec: corev1.PersistentVolumeSpec{
-		ClaimRef: &corev1.ObjectReference{Namespace: "default", Name: testedLife.BackupPVCName(), UID: "claim"},
+		ClaimRef: &corev1.ObjectReference{Namespace: "default", Name: testedInstance.BackupPVCName(), UID: "claim"},
 	}}
 	noKind := &apimeta.NoKindMatchError{GroupKind: instance.XRKind.GroupKind()}
 	cases := map[string]struct {
@@ -99,25 +99,25 @@ func TestReadAttempt(t *testing.T) {
 		existing []client.Object
 		refuse   error
 		home     bool
-		// lives is true if the instance with this name has an XR.
-		lives, inLife, inStore bool
+		// instances is true if the instance with this name has an XR.
+		instances, inInstance, inStore bool
 	}{
 		"Gone": {reason: "Nobody has the name.", home: true},
 		"Dying": {reason: "Its own life has not ended.", existing: []client.Object{xrOf("x", "uid-1", true)},
-			home: true, lives: true},
+			home: true, instances: true},
 		"Earlier": {reason: "It was taken while its life went on: the deletion takes another one.",
-			existing: []client.Object{xrOf("x", "uid-1", true)}, inLife: true},
+			existing: []client.Object{xrOf("x", "uid-1", true)}, inInstance: true},
 		"InStore": {reason: "A copy needs nothing that the life has.",
-			existing: []client.Object{xrOf("x", "uid-1", false), boundClaim("x")}, inLife: true, inStore: true, home: true,
-			lives: true},
+			existing: []client.Object{xrOf("x", "uid-1", false), boundClaim("x")}, inInstance: true, inStore: true, home: true,
+			instances: true},
 		"BackInStore": {reason: "Nor that another has.",
-			existing: []client.Object{xrOf("y", "uid-2", false), boundClaim("y")}, inStore: true, home: true, lives: true},
+			existing: []client.Object{xrOf("y", "uid-2", false), boundClaim("y")}, inStore: true, home: true, instances: true},
 		"NewInStore": {reason: "Its XR comes next.", existing: []client.Object{boundClaim("")}, inStore: true, home: true},
 		"Back": {reason: "Another life needs the volumes.",
 			existing: []client.Object{xrOf("y", "uid-2", false), boundClaim("y")}},
 		"BackAlready": {reason: "Its own has not ended, and goes first.",
 			existing: []client.Object{xrOf("x", "uid-1", true), xrOf("y", "uid-2", false), boundClaim("y")}, home: true,
-			lives: true},
+			instances: true},
 		"NewClaim": {reason: "Its XR comes next.", existing: []client.Object{boundClaim("")}},
 		"Uninstalled": {reason: "Without the XRD there are no instances, and their backups are there.", refuse: noKind,
 			home: true},
@@ -139,20 +139,20 @@ func TestReadAttempt(t *testing.T) {
 				},
 			}).Build()
 			g := &instance.Gatherer{Reader: c, Clock: time.Now}
-			life := v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "db", XR: "uid-1"}
-			record := &v1.BackupRecord{ObjectMeta: metav1.ObjectMeta{Name: life.RecordName()}}
-			if record.Spec.Instance.XR = life.XR; tc.inLife {
-				record.Name = life.RecordNameInLife(1)
+			instanceID := v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "db", XR: "uid-1"}
+			record := &v1.BackupRecord{ObjectMeta: metav1.ObjectMeta{Name: instanceID.RecordName()}}
+			if record.Spec.Instance.XR = instanceID.XR; tc.inInstance {
+				record.Name = instanceID.NumberedRecordName(1)
 			}
 			if tc.inStore {
 				record.Spec.Archive = &v1.Archive{Store: "offsite"}
 			}
-			v, err := readAttempt(t.Context(), g, instance.Key{Kind: life.Kind, Namespace: life.Namespace, Name: life.Name},
+			v, err := readAttempt(t.Context(), g, instance.Key{Kind: instanceID.Kind, Namespace: instanceID.Namespace, Name: instanceID.Name},
 				record)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if (v.Home != nil) != tc.home || tc.home && (v.Home.XR != nil) != tc.lives {
+			if (v.Home != nil) != tc.home || tc.home && (v.Home.XR != nil) != tc.instances {
 				t.Errorf("%s Home is %+v", tc.reason, v.Home)
 			}
 			if tc.home && (v.Volume == nil) != tc.inStore {
@@ -165,43 +165,43 @@ func TestReadAttempt(t *testing.T) {
 	}
 }
 
-// A notesRead counts the reads of catalog entries in a store.
-type notesRead struct {
+// A entriesRead counts the reads of catalog entries in a store.
+type entriesRead struct {
 	instance.Stores
 
 	times int
 }
 
-func (n *notesRead) ReadNote(context.Context, string, v1.BackedUpInstance, string) (*v1.StoreNote, error) {
+func (n *entriesRead) ReadEntry(context.Context, string, v1.BackedUpInstance, string) (*v1.StoreEntry, error) {
 	n.times++
 	return nil, nil //nolint:nilnil // There is no entry, which is not an error.
 }
 
-// TestReadNote checks that a store is read only if the backup is about to be tested.
-func TestReadNote(t *testing.T) {
+// TestReadEntry checks that a store is read only if the backup is about to be tested.
+func TestReadEntry(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason string
 		state  *State
 		times  int
 	}{
-		"Gone":   {reason: "It is tried now.", state: proven(inStore), times: 1},
-		"InLife": {reason: "So it is beside its server.", state: proven(inLife), times: 1},
+		"Gone":   {reason: "It is tried now.", state: verified(inStore), times: 1},
+		"InLife": {reason: "So it is beside its server.", state: verified(inInstance), times: 1},
 		"HasTurn": {reason: "The Job comes next.",
-			state: proven(inLife, planned(metav1.ConditionTrue, time.Hour), turn("")), times: 1},
-		"Due": {reason: "That was yesterday.", state: proven(inLife, planned(metav1.ConditionTrue, 24*time.Hour)),
+			state: verified(inInstance, planned(metav1.ConditionTrue, time.Hour), turn("")), times: 1},
+		"Due": {reason: "That was yesterday.", state: verified(inInstance, planned(metav1.ConditionTrue, 24*time.Hour)),
 			times: 1},
-		"NotDue":    {reason: "It waits for tomorrow.", state: proven(inLife, planned(metav1.ConditionTrue, time.Hour))},
-		"Away":      {reason: "It waits for the server.", state: proven(inLife, away(0))},
-		"Queued":    {reason: "It waits for others.", state: proven(inLife, busy([]string{"a", "b"}, nil))},
-		"Off":       {reason: "Nobody wants it.", state: proven(inLife, func(s *State) { s.AtOnce = 0 })},
-		"Running":   {reason: "The Job has it.", state: proven(inLife, jobFrom(0))},
-		"Known":     {reason: "There is a verdict.", state: proven(inLife, verdict(metav1.ConditionTrue, 0))},
-		"OnVolume":  {reason: "There is no store.", state: proven()},
-		"Elsewhere": {reason: "Another life has the name.", state: proven(inStore, func(s *State) { s.Home = nil })},
+		"NotDue":    {reason: "It waits for tomorrow.", state: verified(inInstance, planned(metav1.ConditionTrue, time.Hour))},
+		"Away":      {reason: "It waits for the server.", state: verified(inInstance, away(0))},
+		"Queued":    {reason: "It waits for others.", state: verified(inInstance, busy([]string{"a", "b"}, nil))},
+		"Off":       {reason: "Nobody wants it.", state: verified(inInstance, func(s *State) { s.AtOnce = 0 })},
+		"Running":   {reason: "The Job has it.", state: verified(inInstance, jobFrom(0))},
+		"Known":     {reason: "There is a verdict.", state: verified(inInstance, verdict(metav1.ConditionTrue, 0))},
+		"OnVolume":  {reason: "There is no store.", state: verified()},
+		"Elsewhere": {reason: "Another life has the name.", state: verified(inStore, func(s *State) { s.Home = nil })},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := &notesRead{}
-			if tc.state.readNote(t.Context(), n); n.times != tc.times {
+			n := &entriesRead{}
+			if tc.state.readEntry(t.Context(), n); n.times != tc.times {
 				t.Errorf("%s Want it asked %d times, got %d", tc.reason, tc.times, n.times)
 			}
 		})

@@ -60,12 +60,12 @@ func mountedBy(s *State) instance.Mounted {
 // test. Users choose the server's image in the claim, so its container can access the copy but not the backup.
 func newJob(s *State, turn types.UID) *batchv1.Job {
 	r, image := s.Record, s.AgentImage
-	life := r.Spec.Instance.Life()
+	instanceID := r.Spec.Instance.Instance()
 	onHost := s.Volume != nil && s.Volume.Spec.HostPath != nil
 	files, ready := agent.FileSecurity(onHost), agent.ToolsMount()
 	ready.ReadOnly = true
 	backup := corev1.VolumeMount{Name: "backup", MountPath: backupPath}
-	copied := corev1.VolumeMount{Name: "backup", MountPath: copyPath, SubPath: v1.RestoreTestFolder}
+	copied := corev1.VolumeMount{Name: "backup", MountPath: copyPath, SubPath: v1.RestoreTestDir}
 	unpacking := agent.Unpacking{Volume: backupPath, SHA256: r.Spec.Archive.SHA256, Version: r.Spec.Version,
 		Clean: r.Spec.CleanShutdown}
 	volumes, mounts := []corev1.Volume{agent.ToolsVolume()}, []corev1.VolumeMount{ready, backup}
@@ -73,8 +73,8 @@ func newJob(s *State, turn types.UID) *batchv1.Job {
 		unpacking.Object = r.Spec.Archive.Path
 		volumes = append(volumes, agent.ScratchVolume(backup.Name, r.Spec.StorageClass, copySize(r),
 			map[string]string{v1.LabelName: "mysql", v1.LabelComponent: v1.ComponentRestoreTest}), agent.AccessVolume(
-			life.Accesses().RestoreTest()))
-		mounts = append(mounts, corev1.VolumeMount{Name: agent.AccessVolumeName, MountPath: agent.AccessFolder,
+			instanceID.Accesses().RestoreTest()))
+		mounts = append(mounts, corev1.VolumeMount{Name: agent.AccessVolumeName, MountPath: agent.AccessDir,
 			ReadOnly: true})
 	} else {
 		unpacking.Archive = path.Join(backupPath, r.Spec.Archive.Path)
@@ -100,14 +100,14 @@ func newJob(s *State, turn types.UID) *batchv1.Job {
 		Volumes: volumes,
 	}
 	r.Spec.Nodes.Prefer(&pod)
-	out := agent.NewJob(life, life.Namespace, life.Jobs().RestoreTest(), v1.ComponentRestoreTest, s.JobResources,
+	out := agent.NewJob(instanceID, instanceID.Namespace, instanceID.Jobs().RestoreTest(), v1.ComponentRestoreTest, s.JobResources,
 		r.Spec.ImagePullSecrets, pod)
 	s.Home.Rules.Fit(&out.Spec.Template.Spec)
 	limit := min(settling+time.Duration(r.Spec.Archive.DataBytes/slowest)*time.Second, longest)
 	out.Spec.ActiveDeadlineSeconds = new(int64(limit.Seconds()))
 	out.Spec.TTLSecondsAfterFinished = new(int32(keptFor.Seconds()))
 	out.Annotations[v1.AnnotationRestoreTest] = string(turn)
-	instance.NotePVCs(out, mountedBy(s))
+	instance.RecordPVCs(out, mountedBy(s))
 	return out
 }
 

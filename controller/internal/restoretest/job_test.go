@@ -14,12 +14,12 @@ import (
 
 // TestManifests compares the Job with a golden file.
 func TestManifests(t *testing.T) {
-	onNode := proven(func(s *State) { s.Volume.Spec.HostPath = &corev1.HostPathVolumeSource{Path: "/data"} })
+	onNode := verified(func(s *State) { s.Volume.Spec.HostPath = &corev1.HostPathVolumeSource{Path: "/data"} })
 	turn("")(onNode)
-	fromStore, hostFromStore := proven(inStore, turn("")), proven(inStore, turn(""))
+	fromStore, hostFromStore := verified(inStore, turn("")), verified(inStore, turn(""))
 	hostFromStore.Record.Spec.StorageClass = ""
 	for name, s := range map[string]*State{
-		"restoretest-job": proven(turn("")), "restoretest-job-hostpath": onNode, "restoretest-job-store": fromStore,
+		"restoretest-job": verified(turn("")), "restoretest-job-hostpath": onNode, "restoretest-job-store": fromStore,
 		"restoretest-job-store-hostpath": hostFromStore,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -34,7 +34,7 @@ func TestManifests(t *testing.T) {
 // TestServerSeesTheCopyOnly checks that a container with the image from the claim cannot change the backups on the
 // volume.
 func TestServerSeesTheCopyOnly(t *testing.T) {
-	pod := newJob(proven(), "turn").Spec.Template.Spec
+	pod := newJob(verified(), "turn").Spec.Template.Spec
 	for _, c := range append(pod.InitContainers, pod.Containers...) {
 		if c.Image == agentImage {
 			continue
@@ -43,7 +43,7 @@ func TestServerSeesTheCopyOnly(t *testing.T) {
 			t.Errorf("%s has capabilities", c.Name)
 		}
 		for _, m := range c.VolumeMounts {
-			if m.Name != "tools" && m.SubPath != v1.RestoreTestFolder {
+			if m.Name != "tools" && m.SubPath != v1.RestoreTestDir {
 				t.Errorf("%s mounts %s at %q", c.Name, m.Name, m.SubPath)
 			}
 		}
@@ -52,7 +52,7 @@ func TestServerSeesTheCopyOnly(t *testing.T) {
 
 // TestPullSecrets checks that the Job has the image pull Secrets of the instance that was backed up.
 func TestPullSecrets(t *testing.T) {
-	s := proven()
+	s := verified()
 	s.Record.Spec.ImagePullSecrets = []v1.ImagePullSecret{{Name: "registry"}}
 	if got := newJob(s, "turn").Spec.Template.Spec.ImagePullSecrets; !slices.Equal(got,
 		[]corev1.LocalObjectReference{{Name: "registry"}}) {
@@ -63,7 +63,7 @@ func TestPullSecrets(t *testing.T) {
 // TestPlatformsResources checks that a quota which requires limits does not refuse the Job. The server container has
 // the usual resources of a server.
 func TestPlatformsResources(t *testing.T) {
-	s := proven()
+	s := verified()
 	s.JobResources = &corev1.ResourceRequirements{
 		Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")}}
 	pod := newJob(s, "turn").Spec.Template.Spec

@@ -74,9 +74,9 @@ type State struct {
 	AtOnce int
 	// Siblings are the other BackupRecords of the instance.
 	Siblings []v1.BackupRecord
-	// Note is the catalog entry of a backup in a store that is about to be tested. It is nil if there is none or if
+	// Entry is the catalog entry of a backup in a store that is about to be tested. It is nil if there is none or if
 	// it cannot be read. In the second case, StoreFailure is the error.
-	Note         *v1.StoreNote
+	Entry        *v1.StoreEntry
 	StoreFailure string
 	// NewTurn is a unique ID for a test that starts now.
 	NewTurn types.UID
@@ -242,9 +242,9 @@ func (s *State) mustYield() bool {
 	case h.IsDeleting():
 		return true
 	case s.isOwnJob():
-		return s.awayFor() >= serverTimeout || s.isInTheWay()
+		return s.awayFor() >= serverTimeout || s.mustBeRemoved()
 	default:
-		return h.XR == nil || !h.XR.IsServing() || h.IsBackedUpInLife()
+		return h.XR == nil || !h.XR.IsServing() || h.IsBackedUpInstance()
 	}
 }
 
@@ -271,9 +271,9 @@ func (s *State) awayFor() time.Duration {
 	return s.Now.Sub(since)
 }
 
-// isInTheWay reports whether the Job of a running server's backup cannot start, probably because of missing
+// mustBeRemoved reports whether the Job of a running server's backup cannot start, probably because of missing
 // resources.
-func (s *State) isInTheWay() bool {
+func (s *State) mustBeRemoved() bool {
 	b := s.Home.Attempt()
 	if !b.IsAnswer() || s.Now.Sub(b.BegunAt) < serverTimeout {
 		return false
@@ -351,7 +351,7 @@ func waitForTurn(r *v1.BackupRecord, siblings []v1.BackupRecord, others Turns, a
 		return 0, true // The platform team has disabled restore tests.
 	case others.mayRun(r.Spec.Instance.Namespace, awaited, atOnce):
 		return 0, false
-	case isOfLife(r):
+	case isOfInstance(r):
 		return pollInterval, true // All instances of a cluster may wait at the same time.
 	}
 	return turnInterval, true
@@ -365,8 +365,8 @@ func (s *State) waitsForTurn() (after time.Duration, waits bool) {
 	return waitForTurn(s.Record, s.Siblings, s.Others, s.AtOnce, s.isHeld(), s.Now)
 }
 
-// isOfLife reports whether a backup is not the final backup of its instance.
-func isOfLife(r *v1.BackupRecord) bool { return r.Name != r.Spec.Instance.Life().RecordName() }
+// isOfInstance reports whether a backup is not the final backup of its instance.
+func isOfInstance(r *v1.BackupRecord) bool { return r.Name != r.Spec.Instance.Instance().RecordName() }
 
 // beginTest starts the test if it is possible and need not wait.
 func beginTest(s *State) Step {
@@ -431,9 +431,9 @@ func whyNotInStore(s *State) string {
 	switch a := s.Record.Spec.Archive; {
 	case s.StoreFailure != "":
 		return s.StoreFailure
-	case s.Note == nil:
+	case s.Entry == nil:
 		return fmt.Sprintf("BackupStore %s has no catalog entry for it", a.Store)
-	case s.Note.Spec.Archive.Path != a.Path || s.Note.Spec.Archive.SHA256 != a.SHA256:
+	case s.Entry.Spec.Archive.Path != a.Path || s.Entry.Spec.Archive.SHA256 != a.SHA256:
 		return fmt.Sprintf("BackupStore %s has a catalog entry for a different archive", a.Store)
 	}
 	return ""
@@ -492,12 +492,12 @@ func concludeWith(status metav1.ConditionStatus, reason, message string) Step {
 // running instance in a store is still being tested. Otherwise a test that takes longer than the interval between two
 // backups would never finish.
 func backupToTry(records []v1.BackupRecord) *v1.BackupRecord {
-	newest := newestProven(records)
-	if newest == nil || !isOfLife(newest) {
+	newest := newestVerified(records)
+	if newest == nil || !isOfInstance(newest) {
 		return newest
 	}
 	for i := range records {
-		if r := &records[i]; r.IsProven() && r.InStore() && r.DeletionTimestamp == nil && r.IsBeingTried() &&
+		if r := &records[i]; r.IsVerified() && r.InStore() && r.DeletionTimestamp == nil && r.IsBeingTried() &&
 			r.Status.RestoreTest.Job != "" {
 			return r
 		}
@@ -505,7 +505,7 @@ func backupToTry(records []v1.BackupRecord) *v1.BackupRecord {
 	return newest
 }
 
-// newestProven returns the newest verified backup, or nil.
-func newestProven(records []v1.BackupRecord) *v1.BackupRecord {
-	return v1.LatestBackup(records, func(r *v1.BackupRecord) bool { return r.IsProven() && !r.IsInDoubt() })
+// newestVerified returns the newest verified backup, or nil.
+func newestVerified(records []v1.BackupRecord) *v1.BackupRecord {
+	return v1.LatestBackup(records, func(r *v1.BackupRecord) bool { return r.IsVerified() && !r.IsInDoubt() })
 }

@@ -34,26 +34,26 @@ type given func(*State)
 // agentImage is the image of Jobs.
 const agentImage = "ghcr.io/crossplane-mysql/crossplane-mysql:v0.1.0"
 
-// proven returns a state with a verified backup that has not been tested. The instance of the backup no longer
+// verified returns a state with a verified backup that has not been tested. The instance of the backup no longer
 // exists.
-func proven(changes ...given) *State {
-	life := v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "db", XR: xrUID}
-	record := life.RecordName()
+func verified(changes ...given) *State {
+	instanceID := v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "db", XR: xrUID}
+	record := instanceID.RecordName()
 	s := &State{Now: now, AtOnce: 2, NewTurn: "new", AgentImage: agentImage, Record: &v1.BackupRecord{
 		ObjectMeta: metav1.ObjectMeta{Name: record, CreationTimestamp: metav1.Time{Time: now.Add(-time.Hour)}},
 		Spec: v1.BackupRecordSpec{
-			Instance: v1.BackedUpInstance{Kind: life.Kind, Namespace: "default", NamespaceUID: nsUID, Name: "db", XR: xrUID},
+			Instance: v1.BackedUpInstance{Kind: instanceID.Kind, Namespace: "default", NamespaceUID: nsUID, Name: "db", XR: xrUID},
 			Image:    "mysql:8.4", Version: "8.4.6", CleanShutdown: true,
-			Archive: &v1.Archive{PVCName: life.BackupPVCName(), Path: record + "/data.tar.zst", SHA256: strings.Repeat("a", 64),
+			Archive: &v1.Archive{PVCName: instanceID.BackupPVCName(), Path: record + "/data.tar.zst", SHA256: strings.Repeat("a", 64),
 				DataBytes: 1 << 30},
 		},
-		Status: v1.BackupRecordStatus{Phase: v1.BackupProven},
+		Status: v1.BackupRecordStatus{Phase: v1.BackupVerified},
 	}}
 	home := instance.NewState(instance.Subject{
 		Now: now, Namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{UID: nsUID}},
 	})
 	home.BackupPVC = &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: life.BackupPVCName(), UID: "backups"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: instanceID.BackupPVCName(), UID: "backups"},
 		Status:     corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
 	}
 	s.Attempt = &Attempt{
@@ -71,7 +71,7 @@ func inStore(s *State) {
 	a := &v1.Archive{Store: "offsite", Path: "v1/ns/xr/" + s.Record.Name + "/abcdefghij.tar.zst.age",
 		SHA256: strings.Repeat("a", 64), DataBytes: 1 << 30}
 	s.Record.Spec.Archive, s.Record.Spec.StorageClass, s.Record.Spec.StorageSize = a, "fast", "1Gi"
-	s.Note = &v1.StoreNote{Name: s.Record.Name, BackupNote: s.Record.Note(), Manifest: json.RawMessage(`{"format":1}`)}
+	s.Entry = &v1.StoreEntry{Name: s.Record.Name, BackupEntry: s.Record.Entry(), Manifest: json.RawMessage(`{"format":1}`)}
 	s.Volume, s.Home.BackupPVC = nil, nil
 }
 
@@ -83,13 +83,13 @@ func granted(s *State) {
 
 func storeFails(s *State) { s.StoreFailure = "BackupStore offsite: it is down" }
 
-func noNote(s *State) { s.Note = nil }
+func noEntry(s *State) { s.Entry = nil }
 
-func noteOfAnother(s *State) {
-	n := *s.Note
+func entryOfAnother(s *State) {
+	n := *s.Entry
 	n.Spec = *n.Spec.DeepCopy()
 	n.Spec.Archive.SHA256 = "other"
-	s.Note = &n
+	s.Entry = &n
 }
 
 // dying adds the instance of the backup, whose deletion waits for the restore test.
@@ -97,12 +97,12 @@ func dying(s *State) {
 	u := &unstructured.Unstructured{Object: map[string]any{}}
 	u.SetUID(types.UID(xrUID))
 	u.SetDeletionTimestamp(&metav1.Time{Time: now})
-	s.Home.XR, s.Home.Life = &instance.Composite{Unstructured: u}, s.Record.Spec.Instance.Life()
+	s.Home.XR, s.Home.Instance = &instance.Composite{Unstructured: u}, s.Record.Spec.Instance.Instance()
 }
 
-// inLife makes the backup one of a running instance whose server accepts clients. The backup is in a store.
-func inLife(s *State) {
-	s.Record.Name = s.Record.Spec.Instance.Life().RecordNameInLife(1)
+// inInstance makes the backup one of a running instance whose server accepts clients. The backup is in a store.
+func inInstance(s *State) {
+	s.Record.Name = s.Record.Spec.Instance.Instance().NumberedRecordName(1)
 	s.Record.Spec.Origin = v1.OriginRequest
 	inStore(s)
 	dying(s)
@@ -142,7 +142,7 @@ func planned(status metav1.ConditionStatus, ago time.Duration) given {
 		s.Record.Spec.Origin = v1.OriginSchedule
 		s.Siblings = []v1.BackupRecord{
 			{ObjectMeta: metav1.ObjectMeta{Name: "earlier"},
-				Status: v1.BackupRecordStatus{Phase: v1.BackupProven, Conditions: []metav1.Condition{
+				Status: v1.BackupRecordStatus{Phase: v1.BackupVerified, Conditions: []metav1.Condition{
 					{Type: v1.ConditionRestorable, Status: status, LastTransitionTime: metav1.Time{Time: now.Add(-ago)}},
 				}}}}
 	}
@@ -195,7 +195,7 @@ func strangerFrom(ago time.Duration) given {
 				Annotations: map[string]string{}, CreationTimestamp: metav1.Time{Time: now.Add(-ago)}}}}
 		s.Job.Spec.Template.Spec.Volumes = []corev1.Volume{agent.ToolsVolume(), agent.PVCVolume("backup", "backup-db-pvc")}
 		if s.Home != nil {
-			instance.NotePVCs(s.Job.Job, mountedBy(s))
+			instance.RecordPVCs(s.Job.Job, mountedBy(s))
 		}
 	}
 }
@@ -208,7 +208,7 @@ func sibling(job types.UID) given {
 	return func(s *State) {
 		s.Siblings = []v1.BackupRecord{
 			{ObjectMeta: metav1.ObjectMeta{Name: "earlier"},
-				Status: v1.BackupRecordStatus{Phase: v1.BackupProven, RestoreTest: &v1.RestoreTest{Job: job}}}}
+				Status: v1.BackupRecordStatus{Phase: v1.BackupVerified, RestoreTest: &v1.RestoreTest{Job: job}}}}
 	}
 }
 
@@ -253,227 +253,227 @@ func TestNext(t *testing.T) {
 		status metav1.ConditionStatus
 		says   string
 	}{
-		"Start": {reason: "The instance is gone: nobody needs the volume.", state: proven(), want: Start},
-		"NoRecord": {reason: "There is nothing to test.", state: proven(func(s *State) { s.Record = nil }),
+		"Start": {reason: "The instance is gone: nobody needs the volume.", state: verified(), want: Start},
+		"NoRecord": {reason: "There is nothing to test.", state: verified(func(s *State) { s.Record = nil }),
 			want: NoOp},
 		"Leftover": {reason: "A Job of a record that is gone keeps the volume.",
-			state: proven(strangerFrom(0), func(s *State) { s.Record = nil }), want: Remove},
-		"Deleted":        {reason: "A Job would outlive the record that names it.", state: proven(deleted), want: NoOp},
-		"DeletedRunning": {reason: "So it goes first.", state: proven(deleted, jobFrom(time.Minute)), want: Remove},
+			state: verified(strangerFrom(0), func(s *State) { s.Record = nil }), want: Remove},
+		"Deleted":        {reason: "A Job would outlive the record that names it.", state: verified(deleted), want: NoOp},
+		"DeletedRunning": {reason: "So it goes first.", state: verified(deleted, jobFrom(time.Minute)), want: Remove},
 		"DeletedGoing": {reason: "It takes a moment.",
-			state: proven(deleted, jobFrom(time.Minute), func(s *State) { s.Job.DeletionTimestamp = &metav1.Time{Time: now} }),
+			state: verified(deleted, jobFrom(time.Minute), func(s *State) { s.Job.DeletionTimestamp = &metav1.Time{Time: now} }),
 			want:  Wait},
-		"DeletedTurn": {reason: "Then its turn ends, and the record can go.", state: proven(deleted, turn("job")),
+		"DeletedTurn": {reason: "Then its turn ends, and the record can go.", state: verified(deleted, turn("job")),
 			want: EndTurn},
-		"DeletedNoJob": {reason: "A turn that never came to a Job ends too.", state: proven(deleted, turn("")),
+		"DeletedNoJob": {reason: "A turn that never came to a Job ends too.", state: verified(deleted, turn("")),
 			want: EndTurn},
 		"DeletedRequired": {reason: "Its life holds the record, and waits for the verdict.",
-			state: proven(dying, required, deleted), want: Start},
+			state: verified(dying, required, deleted), want: Start},
 		"TurnInVain": {reason: "What the Job needs went before it was made: who waits has its turn.",
-			state: proven(turn(""), func(s *State) { s.Volume = nil }), want: Conclude, status: metav1.ConditionUnknown,
+			state: verified(turn(""), func(s *State) { s.Volume = nil }), want: Conclude, status: metav1.ConditionUnknown,
 			says: "the backup volume does not exist"},
 		"Turn": {reason: "A machine full of servers helps nobody.",
-			state: proven(busy([]string{"a", "b"}, nil)), want: Wait},
+			state: verified(busy([]string{"a", "b"}, nil)), want: Wait},
 		"TurnInNamespace": {reason: "A namespace has one, and leaves the others to others.",
-			state: proven(busy([]string{"default"}, nil)), want: Wait},
-		"TurnElsewhere": {reason: "One is left.", state: proven(busy([]string{"a"}, nil)), want: Start},
-		"TurnOfDeletions": {reason: "They take nobody's turn.", state: proven(busy(nil, []string{"a", "b", "default"})),
+			state: verified(busy([]string{"default"}, nil)), want: Wait},
+		"TurnElsewhere": {reason: "One is left.", state: verified(busy([]string{"a"}, nil)), want: Start},
+		"TurnOfDeletions": {reason: "They take nobody's turn.", state: verified(busy(nil, []string{"a", "b", "default"})),
 			want: Start},
 		"RequiredBeside": {reason: "Nobody takes the turn of a deletion.",
-			state: proven(dying, required, busy([]string{"a", "b", "default"}, []string{"c", "d"})), want: Start},
+			state: verified(dying, required, busy([]string{"a", "b", "default"}, []string{"c", "d"})), want: Start},
 		"RequiredInNamespace": {reason: "One after the other.",
-			state: proven(dying, required, busy(nil, []string{"default"})), want: Wait},
+			state: verified(dying, required, busy(nil, []string{"default"})), want: Wait},
 		"HasTurn": {reason: "The controller ended before it made the Job.",
-			state: proven(turn(""), busy([]string{"a", "b"}, nil)), want: Start},
-		"Unnamed": {reason: "The controller ended before it named the Job.", state: proven(unnamedJob),
+			state: verified(turn(""), busy([]string{"a", "b"}, nil)), want: Start},
+		"Unnamed": {reason: "The controller ended before it named the Job.", state: verified(unnamedJob),
 			want: NameJob},
 		"UnnamedSibling": {reason: "A newer backup was proven before the Job was named.",
-			state: proven(strangerFrom(0), sibling(""), func(s *State) {
+			state: verified(strangerFrom(0), sibling(""), func(s *State) {
 				s.Siblings[0].Status.RestoreTest.ID = "earlier"
 				s.Job.Annotations = map[string]string{v1.AnnotationRestoreTest: "earlier"}
 			}), want: NameJob},
 		"TakenForNothing": {reason: "The volume went after the turn was taken: no Job can be made.",
-			state: proven(turn(""), func(s *State) { s.Volume = nil }), want: Conclude, status: metav1.ConditionUnknown,
+			state: verified(turn(""), func(s *State) { s.Volume = nil }), want: Conclude, status: metav1.ConditionUnknown,
 			says: "volume"},
-		"Vanished": {reason: "Somebody deleted the Job: another follows.", state: proven(turn("job")), want: EndTurn},
+		"Vanished": {reason: "Somebody deleted the Job: another follows.", state: verified(turn("job")), want: EndTurn},
 		"Replaced": {reason: "Somebody deleted the Job, and made one that looks like it.",
-			state: proven(jobFrom(0), turn("other")), want: EndTurn},
-		"Stranger": {reason: "It has our labels and our name.", state: proven(strangerFrom(time.Minute)),
+			state: verified(jobFrom(0), turn("other")), want: EndTurn},
+		"Stranger": {reason: "It has our labels and our name.", state: verified(strangerFrom(time.Minute)),
 			want: Conclude, status: metav1.ConditionUnknown, says: "kubectl delete job --namespace default restoretest-db-job"},
 		"StrangerBefore": {reason: "It was there when ours was to be made.",
-			state: proven(strangerFrom(time.Minute), turn("")), want: Conclude, status: metav1.ConditionUnknown,
+			state: verified(strangerFrom(time.Minute), turn("")), want: Conclude, status: metav1.ConditionUnknown,
 			says: "no BackupRecord refers to"},
 		"StrangerSays": {reason: "It says that all is well.",
-			state: proven(report(containerBootCheck, agent.Report{OK: true}), turn("other")), want: EndTurn},
+			state: verified(report(containerBootCheck, agent.Report{OK: true}), turn("other")), want: EndTurn},
 		"StrangerDecided": {reason: "It is nobody's to remove.",
-			state: proven(strangerFrom(time.Minute), verdict(metav1.ConditionUnknown, 0)), want: NoOp},
+			state: verified(strangerFrom(time.Minute), verdict(metav1.ConditionUnknown, 0)), want: NoOp},
 		"TurnAfterVerdict": {reason: "The turn ends with the Job.",
-			state: proven(turn("job"), verdict(metav1.ConditionTrue, 0)), want: EndTurn},
-		"SiblingsJob": {reason: "A newer backup was proven meanwhile.", state: proven(strangerFrom(0), sibling("job")),
+			state: verified(turn("job"), verdict(metav1.ConditionTrue, 0)), want: EndTurn},
+		"SiblingsJob": {reason: "A newer backup was proven meanwhile.", state: verified(strangerFrom(0), sibling("job")),
 			want: Remove},
-		"SiblingsTurn": {reason: "And its Job is gone.", state: proven(sibling("job")), want: EndTurn},
-		"Off": {reason: "The platform may not want it.", state: proven(func(s *State) { s.AtOnce = 0 }),
+		"SiblingsTurn": {reason: "And its Job is gone.", state: verified(sibling("job")), want: EndTurn},
+		"Off": {reason: "The platform may not want it.", state: verified(func(s *State) { s.AtOnce = 0 }),
 			want: NoOp},
 		"OffRequired": {reason: "Who requires it gets it.",
-			state: proven(dying, required, func(s *State) { s.AtOnce = 0 }), want: Start},
-		"Releasing": {reason: "A deletion waits for nothing that it need not wait for.", state: proven(dying),
+			state: verified(dying, required, func(s *State) { s.AtOnce = 0 }), want: Start},
+		"Releasing": {reason: "A deletion waits for nothing that it need not wait for.", state: verified(dying),
 			want: NoOp},
-		"Required": {reason: "This one does.", state: proven(dying, required), want: Start},
-		"Back": {reason: "The restore needs the volume.", state: proven(func(s *State) { s.Home = nil }),
+		"Required": {reason: "This one does.", state: verified(dying, required), want: Start},
+		"Back": {reason: "The restore needs the volume.", state: verified(func(s *State) { s.Home = nil }),
 			want: Conclude, status: metav1.ConditionUnknown, says: "exists and needs the volume"},
 		"BackRunning": {reason: "Also while a server runs on the copy.",
-			state: proven(jobFrom(0), func(s *State) { s.Home = nil }), want: Conclude, status: metav1.ConditionUnknown},
+			state: verified(jobFrom(0), func(s *State) { s.Home = nil }), want: Conclude, status: metav1.ConditionUnknown},
 		"BackDecided": {reason: "Then the Job goes.",
-			state: proven(jobFrom(time.Minute), verdict(metav1.ConditionUnknown, 0), func(s *State) { s.Home = nil }),
+			state: verified(jobFrom(time.Minute), verdict(metav1.ConditionUnknown, 0), func(s *State) { s.Home = nil }),
 			want:  Remove},
 		"Running": {reason: "Its end is an event, unless somebody took its labels away.",
-			state: proven(jobFrom(time.Minute)), want: Wait},
+			state: verified(jobFrom(time.Minute)), want: Wait},
 		"Going": {reason: "Its name must be free first.",
-			state: proven(jobFrom(time.Minute), func(s *State) { s.Job.DeletionTimestamp = &metav1.Time{Time: now} }),
+			state: verified(jobFrom(time.Minute), func(s *State) { s.Job.DeletionTimestamp = &metav1.Time{Time: now} }),
 			want:  Wait},
 		"Unlabelled": {reason: "Labels are anybody's, also ours.",
-			state: proven(jobFrom(time.Minute), func(s *State) { s.Job.Labels = nil }), want: Wait},
+			state: verified(jobFrom(time.Minute), func(s *State) { s.Job.Labels = nil }), want: Wait},
 		"Whole": {reason: "A server ran on it.",
-			state: proven(report(containerBootCheck, agent.Report{OK: true, Tables: 7, Version: "8.4.6"})), want: Conclude,
+			state: verified(report(containerBootCheck, agent.Report{OK: true, Tables: 7, Version: "8.4.6"})), want: Conclude,
 			status: metav1.ConditionTrue, says: "7 tables"},
 		"WholeElsewhere": {reason: "The PVC was made again: who knows what the pod had mounted.",
-			state: proven(report(containerBootCheck, agent.Report{OK: true, Tables: 7, Version: "8.4.6"}), moved),
+			state: verified(report(containerBootCheck, agent.Report{OK: true, Tables: 7, Version: "8.4.6"}), moved),
 			want:  Conclude, status: metav1.ConditionUnknown, says: "was replaced during the test"},
 		"BrokenElsewhere": {reason: "And what was broken there may be whole here.",
-			state: proven(report(containerBootCheck, agent.Report{ExitCode: agent.ExitBroken, Error: "table `a`.`b`: Corrupt"}),
+			state: verified(report(containerBootCheck, agent.Report{ExitCode: agent.ExitBroken, Error: "table `a`.`b`: Corrupt"}),
 				moved), want: Conclude, status: metav1.ConditionUnknown, says: "was replaced during the test"},
 		"Broken": {reason: "None did.",
-			state: proven(report(containerBootCheck, agent.Report{ExitCode: agent.ExitBroken, Error: "table `a`.`b`: Corrupt"})),
+			state: verified(report(containerBootCheck, agent.Report{ExitCode: agent.ExitBroken, Error: "table `a`.`b`: Corrupt"})),
 			want:  Conclude, status: metav1.ConditionFalse, says: "Corrupt"},
 		"NotKnown": {reason: "What could not be found out is not called broken.",
-			state: proven(report(containerBootCheck, agent.Report{ExitCode: 1, Error: "killed"})), want: Conclude,
+			state: verified(report(containerBootCheck, agent.Report{ExitCode: 1, Error: "killed"})), want: Conclude,
 			status: metav1.ConditionUnknown, says: "killed"},
 		"Damaged": {reason: "The archive has changed since its proof.",
-			state: proven(report(containerUnpack, agent.Report{ExitCode: agent.ExitDamaged, Error: "checksum"})), want: Conclude,
+			state: verified(report(containerUnpack, agent.Report{ExitCode: agent.ExitDamaged, Error: "checksum"})), want: Conclude,
 			status: metav1.ConditionFalse, says: "checksum"},
 		"Missing": {reason: "Or is gone.",
-			state: proven(report(containerUnpack, agent.Report{ExitCode: agent.ExitMissing, Error: "the backup volume does not exist"})),
+			state: verified(report(containerUnpack, agent.Report{ExitCode: agent.ExitMissing, Error: "the backup volume does not exist"})),
 			want:  Conclude, status: metav1.ConditionFalse},
 		"NoRoom": {reason: "The volume need not have room for a copy.",
-			state: proven(report(containerUnpack, agent.Report{ExitCode: agent.ExitNoSpace, Error: "no room"})), want: Conclude,
+			state: verified(report(containerUnpack, agent.Report{ExitCode: agent.ExitNoSpace, Error: "no room"})), want: Conclude,
 			status: metav1.ConditionUnknown, says: "no room"},
-		"Silent": {reason: "A Job that took too long has no report.", state: proven(ended), want: Conclude,
+		"Silent": {reason: "A Job that took too long has no report.", state: verified(ended), want: Conclude,
 			status: metav1.ConditionUnknown, says: "it took too long"},
 		"SilentImage": {reason: "The kubelet may know more.",
-			state: proven(ended, func(s *State) { s.Job.PodFailure = "ErrImagePull: none" }), want: Conclude,
+			state: verified(ended, func(s *State) { s.Job.PodFailure = "ErrImagePull: none" }), want: Conclude,
 			status: metav1.ConditionUnknown, says: "ErrImagePull"},
-		"Decided": {reason: "Once is enough.", state: proven(verdict(metav1.ConditionUnknown, time.Hour)),
+		"Decided": {reason: "Once is enough.", state: verified(verdict(metav1.ConditionUnknown, time.Hour)),
 			want: NoOp},
 		"CleanUp": {reason: "The Job goes after the verdict.",
-			state: proven(jobFrom(time.Minute), verdict(metav1.ConditionTrue, 0), concluded), want: Remove},
+			state: verified(jobFrom(time.Minute), verdict(metav1.ConditionTrue, 0), concluded), want: Remove},
 		"AgainLater": {reason: "A deletion waits for it: what was in the way may pass.",
-			state: proven(dying, required, verdict(metav1.ConditionUnknown, time.Minute)), want: Wait},
-		"Again": {reason: "Now.", state: proven(dying, required, verdict(metav1.ConditionFalse, time.Hour)),
+			state: verified(dying, required, verdict(metav1.ConditionUnknown, time.Minute)), want: Wait},
+		"Again": {reason: "Now.", state: verified(dying, required, verdict(metav1.ConditionFalse, time.Hour)),
 			want: Start},
 		"AgainOldJob": {reason: "The earlier Job has had its say.",
-			state: proven(dying, required, jobFrom(2*time.Hour), verdict(metav1.ConditionFalse, time.Hour), concluded),
+			state: verified(dying, required, jobFrom(2*time.Hour), verdict(metav1.ConditionFalse, time.Hour), concluded),
 			want:  Remove},
 		"AgainAhead": {reason: "Whoever wrote the verdict had a clock that is ahead: the new one gets its time all " +
-			"the same.", state: proven(dying, required, jobFrom(time.Minute), verdict(metav1.ConditionFalse, -time.Hour)),
+			"the same.", state: verified(dying, required, jobFrom(time.Minute), verdict(metav1.ConditionFalse, -time.Hour)),
 			want: Wait},
 		"AgainFuture": {reason: "Nor is it waited for such a clock.",
-			state: proven(dying, required, verdict(metav1.ConditionFalse, -time.Hour)), want: Start},
+			state: verified(dying, required, verdict(metav1.ConditionFalse, -time.Hour)), want: Start},
 		"AgainBehind": {reason: "A Job that has had its say is old, whatever its creation says.",
-			state: proven(dying, required, jobFrom(0), verdict(metav1.ConditionFalse, time.Hour), concluded), want: Remove},
+			state: verified(dying, required, jobFrom(0), verdict(metav1.ConditionFalse, time.Hour), concluded), want: Remove},
 		"AgainRunning": {reason: "And the new one gets its time.",
-			state: proven(dying, required, jobFrom(time.Minute), verdict(metav1.ConditionFalse, time.Hour)), want: Wait},
+			state: verified(dying, required, jobFrom(time.Minute), verdict(metav1.ConditionFalse, time.Hour)), want: Wait},
 		"Mongo": {reason: "Only mysqld is understood.",
-			state: proven(func(s *State) { s.Record.Spec.Version = "8.0.4-MongoDB" }), want: Conclude,
+			state: verified(func(s *State) { s.Record.Spec.Version = "8.0.4-MongoDB" }), want: Conclude,
 			status: metav1.ConditionUnknown, says: "the version or the image of"},
 		"NoVersion": {reason: "A server that never answered has none.",
-			state: proven(func(s *State) { s.Record.Spec.Version = "" }), want: Conclude, status: metav1.ConditionUnknown,
+			state: verified(func(s *State) { s.Record.Spec.Version = "" }), want: Conclude, status: metav1.ConditionUnknown,
 			says: "version"},
-		"NamespaceGoes": {reason: "Nothing can be made there.", state: proven(func(s *State) {
+		"NamespaceGoes": {reason: "Nothing can be made there.", state: verified(func(s *State) {
 			s.Home.Namespace.DeletionTimestamp = &metav1.Time{Time: now}
 		}), want: Conclude, status: metav1.ConditionUnknown, says: "namespace"},
 		"LaterNamespace": {reason: "It may be another owner's.",
-			state: proven(func(s *State) { s.Home.Namespace.UID = "other" }), want: Conclude, status: metav1.ConditionUnknown,
+			state: verified(func(s *State) { s.Home.Namespace.UID = "other" }), want: Conclude, status: metav1.ConditionUnknown,
 			says: "namespace"},
-		"NoVolume": {reason: "Somebody else's volume is not mounted.", state: proven(func(s *State) { s.Volume = nil }),
+		"NoVolume": {reason: "Somebody else's volume is not mounted.", state: verified(func(s *State) { s.Volume = nil }),
 			want: Conclude, status: metav1.ConditionUnknown, says: "volume"},
-		"Store": {reason: "A volume that goes with the Job takes the copy.", state: proven(inStore), want: Start},
+		"Store": {reason: "A volume that goes with the Job takes the copy.", state: verified(inStore), want: Start},
 		"StoreWhole": {reason: "It is known as any other is.",
-			state: proven(inStore, report(containerBootCheck, agent.Report{OK: true, Tables: 7, Version: "8.4.6"}),
+			state: verified(inStore, report(containerBootCheck, agent.Report{OK: true, Tables: 7, Version: "8.4.6"}),
 				func(s *State) {
 					s.Job.Spec.Template.Spec.Volumes = nil
 				}), want: Conclude, status: metav1.ConditionTrue, says: "7 tables"},
-		"StoreDown": {reason: "Nobody waits for the verdict: there is one later.", state: proven(inStore, storeFails),
+		"StoreDown": {reason: "Nobody waits for the verdict: there is one later.", state: verified(inStore, storeFails),
 			want: Wait},
 		"StoreDownNow": {reason: "Who waits hears why, and it is tried again.",
-			state: proven(inStore, dying, required, storeFails), want: Conclude, status: metav1.ConditionUnknown,
+			state: verified(inStore, dying, required, storeFails), want: Conclude, status: metav1.ConditionUnknown,
 			says: "it is down"},
-		"StoreForgot": {reason: "The Job believes the note's manifest.", state: proven(inStore, noNote), want: Conclude,
+		"StoreForgot": {reason: "The Job believes the note's manifest.", state: verified(inStore, noEntry), want: Conclude,
 			status: metav1.ConditionUnknown, says: "no catalog entry"},
-		"StoreOther": {reason: "Another archive is another backup.", state: proven(inStore, noteOfAnother),
+		"StoreOther": {reason: "Another archive is another backup.", state: verified(inStore, entryOfAnother),
 			want: Conclude, status: metav1.ConditionUnknown, says: "a different archive"},
-		"InLife": {reason: "A copy of what is in a store is in nobody's way.", state: proven(inLife), want: Start},
+		"InLife": {reason: "A copy of what is in a store is in nobody's way.", state: verified(inInstance), want: Start},
 		"InLifeWhole": {reason: "It is known as any other is.",
-			state: proven(inLife, report(containerBootCheck, agent.Report{OK: true, Tables: 7, Version: "8.4.6"}),
+			state: verified(inInstance, report(containerBootCheck, agent.Report{OK: true, Tables: 7, Version: "8.4.6"}),
 				func(s *State) { s.Job.Spec.Template.Spec.Volumes = nil }), want: Conclude, status: metav1.ConditionTrue},
 		"InLifeAway": {reason: "What the namespace may use is the server's first.",
-			state: proven(inLife, away(0), noNote), want: Wait},
-		"InLifeAwayTurn": {reason: "And others have the turn.", state: proven(inLife, turn(""), away(0)), want: EndTurn},
+			state: verified(inInstance, away(0), noEntry), want: Wait},
+		"InLifeAwayTurn": {reason: "And others have the turn.", state: verified(inInstance, turn(""), away(0)), want: EndTurn},
 		"InLifeStranger": {reason: "Also where somebody else's Job has the name.",
-			state: proven(inLife, strangerFrom(0), turn(""), away(0)), want: EndTurn},
+			state: verified(inInstance, strangerFrom(0), turn(""), away(0)), want: EndTurn},
 		"InLifeShort": {reason: "A server that begins again may have room.",
-			state: proven(inLife, jobFrom(time.Minute), away(time.Second)), want: Wait},
-		"InLifeLong": {reason: "It has not.", state: proven(inLife, jobFrom(time.Minute), away(serverTimeout)),
+			state: verified(inInstance, jobFrom(time.Minute), away(time.Second)), want: Wait},
+		"InLifeLong": {reason: "It has not.", state: verified(inInstance, jobFrom(time.Minute), away(serverTimeout)),
 			want: Conclude, status: metav1.ConditionUnknown, says: "had priority"},
 		"InLifeSaid": {reason: "Its word counts, whatever became of the server meanwhile.",
-			state: proven(inLife, report(containerBootCheck, agent.Report{OK: true, Version: "8.4.6"}),
+			state: verified(inInstance, report(containerBootCheck, agent.Report{OK: true, Version: "8.4.6"}),
 				func(s *State) { s.Job.Spec.Template.Spec.Volumes = nil },
 				away(time.Hour)), want: Conclude, status: metav1.ConditionTrue},
 		"InLifeEndsSaid": {reason: "Or of the instance.",
-			state: proven(inLife, report(containerBootCheck, agent.Report{OK: true, Version: "8.4.6"}),
+			state: verified(inInstance, report(containerBootCheck, agent.Report{OK: true, Version: "8.4.6"}),
 				func(s *State) { s.Job.Spec.Template.Spec.Volumes = nil }, ending), want: Conclude, status: metav1.ConditionTrue},
 		"InLifeNew": {reason: "Nothing is said of it yet.",
-			state: proven(inLife, jobFrom(time.Minute), func(s *State) {
+			state: verified(inInstance, jobFrom(time.Minute), func(s *State) {
 				s.Home.XR.Conditions = nil
 				s.Home.XR.SetCreationTimestamp(metav1.Time{Time: now})
 			}), want: Wait},
 		"InLifeNever": {reason: "Nor ever.",
-			state: proven(inLife, jobFrom(time.Minute), func(s *State) { s.Home.XR.Conditions = nil }), want: Conclude,
+			state: verified(inInstance, jobFrom(time.Minute), func(s *State) { s.Home.XR.Conditions = nil }), want: Conclude,
 			status: metav1.ConditionUnknown, says: "had priority"},
-		"InLifeNoXR": {reason: "A claim is about to have a server.", state: proven(inLife, func(s *State) {
-			s.Home.Life.XR, s.Home.XR, s.Home.Claim = "", nil, &instance.Composite{Unstructured: &unstructured.Unstructured{}}
+		"InLifeNoXR": {reason: "A claim is about to have a server.", state: verified(inInstance, func(s *State) {
+			s.Home.Instance.XR, s.Home.XR, s.Home.Claim = "", nil, &instance.Composite{Unstructured: &unstructured.Unstructured{}}
 		}), want: Wait},
 		"InLifeEnds": {reason: "The deletion takes another one, and needs room for that.",
-			state: proven(inLife, ending, jobFrom(time.Minute)), want: Conclude, status: metav1.ConditionUnknown,
+			state: verified(inInstance, ending, jobFrom(time.Minute)), want: Conclude, status: metav1.ConditionUnknown,
 			says: "had priority"},
-		"InLifeEndsSoon": {reason: "Whatever is required, it is of that one.", state: proven(inLife, ending, required),
+		"InLifeEndsSoon": {reason: "Whatever is required, it is of that one.", state: verified(inInstance, ending, required),
 			want: Wait},
-		"Backup": {reason: "The next backup goes first.", state: proven(inLife, backupFor(0, nil)), want: Wait},
+		"Backup": {reason: "The next backup goes first.", state: verified(inInstance, backupFor(0, nil)), want: Wait},
 		"BackupBeside": {reason: "It may have room beside the test.",
-			state: proven(inLife, jobFrom(time.Minute), backupFor(time.Second, nil)), want: Wait},
+			state: verified(inInstance, jobFrom(time.Minute), backupFor(time.Second, nil)), want: Wait},
 		"BackupRunning": {reason: "It has.",
-			state: proven(inLife, jobFrom(time.Minute), backupFor(time.Hour, podIn(corev1.PodRunning))), want: Wait},
+			state: verified(inInstance, jobFrom(time.Minute), backupFor(time.Hour, podIn(corev1.PodRunning))), want: Wait},
 		"BackupPending": {reason: "It has not.",
-			state: proven(inLife, jobFrom(time.Minute), backupFor(serverTimeout, podIn(corev1.PodPending))), want: Conclude,
+			state: verified(inInstance, jobFrom(time.Minute), backupFor(serverTimeout, podIn(corev1.PodPending))), want: Conclude,
 			status: metav1.ConditionUnknown, says: "its backup needed the space"},
-		"BackupRefused": {reason: "Nor its Job.", state: proven(inLife, jobFrom(time.Minute), backupFor(serverTimeout, nil)),
+		"BackupRefused": {reason: "Nor its Job.", state: verified(inInstance, jobFrom(time.Minute), backupFor(serverTimeout, nil)),
 			want: Conclude, status: metav1.ConditionUnknown, says: "its backup needed the space"},
-		"StoreDownTurn": {reason: "Others wait for the turn.", state: proven(inLife, turn(""), storeFails), want: EndTurn},
+		"StoreDownTurn": {reason: "Others wait for the turn.", state: verified(inInstance, turn(""), storeFails), want: EndTurn},
 		"Queued": {reason: "All instances of a cluster may wait.",
-			state: proven(inLife, busy([]string{"a", "b"}, nil), noNote), want: Wait},
+			state: verified(inInstance, busy([]string{"a", "b"}, nil), noEntry), want: Wait},
 		"Planned": {reason: "Each is read whole: one a day is enough.",
-			state: proven(inLife, planned(metav1.ConditionTrue, time.Hour), noNote), want: Wait},
-		"PlannedDue": {reason: "That was yesterday.", state: proven(inLife, planned(metav1.ConditionTrue, 24*time.Hour)),
+			state: verified(inInstance, planned(metav1.ConditionTrue, time.Hour), noEntry), want: Wait},
+		"PlannedDue": {reason: "That was yesterday.", state: verified(inInstance, planned(metav1.ConditionTrue, 24*time.Hour)),
 			want: Start},
 		"PlannedInVain": {reason: "Also what came to no verdict was read.",
-			state: proven(inLife, planned(metav1.ConditionUnknown, time.Hour), noNote), want: Wait},
+			state: verified(inInstance, planned(metav1.ConditionUnknown, time.Hour), noEntry), want: Wait},
 		"PlannedAhead": {reason: "It is not waited for another clock.",
-			state: proven(inLife, planned(metav1.ConditionTrue, -time.Hour)), want: Start},
+			state: verified(inInstance, planned(metav1.ConditionTrue, -time.Hour)), want: Start},
 		"PlannedHasTurn": {reason: "What has begun is not given up.",
-			state: proven(inLife, planned(metav1.ConditionTrue, time.Hour), turn("")), want: Start},
+			state: verified(inInstance, planned(metav1.ConditionTrue, time.Hour), turn("")), want: Start},
 		"PlannedVolume": {reason: "What lies on a volume is there already.",
-			state: proven(planned(metav1.ConditionTrue, time.Hour)), want: Start},
+			state: verified(planned(metav1.ConditionTrue, time.Hour)), want: Start},
 		"OddArchive": {reason: "A path leads nowhere else.",
-			state: proven(func(s *State) { s.Record.Spec.Archive.Path = "../x/data.tar.zst" }), want: Conclude,
+			state: verified(func(s *State) { s.Record.Spec.Archive.Path = "../x/data.tar.zst" }), want: Conclude,
 			status: metav1.ConditionUnknown, says: "archive"},
 	}
 	for name, tc := range cases {
@@ -496,12 +496,12 @@ func TestNewest(t *testing.T) {
 			CreationTimestamp: metav1.Time{Time: now.Add(time.Duration(hours) * time.Hour)}}, Status: v1.BackupRecordStatus{
 			Phase: phase}}
 	}
-	got := newestProven([]v1.BackupRecord{backup("a", v1.BackupProven, 1), backup("b", v1.BackupProven, 3),
-		backup("c", v1.BackupProven, 2), backup("d", v1.BackupFailed, 4)})
+	got := newestVerified([]v1.BackupRecord{backup("a", v1.BackupVerified, 1), backup("b", v1.BackupVerified, 3),
+		backup("c", v1.BackupVerified, 2), backup("d", v1.BackupFailed, 4)})
 	if got == nil || got.Name != "b" {
 		t.Errorf("got %v, want b", got)
 	}
-	if newestProven([]v1.BackupRecord{backup("d", v1.BackupRunning, 4)}) != nil {
+	if newestVerified([]v1.BackupRecord{backup("d", v1.BackupRunning, 4)}) != nil {
 		t.Error("an unfinished backup is none to test")
 	}
 }
@@ -509,10 +509,10 @@ func TestNewest(t *testing.T) {
 // TestBackupToTry checks that the running test of a backup in a store continues until it has a result, unless an
 // instance is deleted.
 func TestBackupToTry(t *testing.T) {
-	tried := *proven(inLife, turn("job")).Record
-	newer := *proven(inLife).Record
+	tried := *verified(inInstance, turn("job")).Record
+	newer := *verified(inInstance).Record
 	newer.Name, newer.CreationTimestamp = "newer", metav1.Time{Time: now}
-	last := *proven().Record
+	last := *verified().Record
 	last.CreationTimestamp = metav1.Time{Time: now}
 	for name, tc := range map[string]struct {
 		reason string
@@ -551,11 +551,11 @@ func TestGiveBack(t *testing.T) {
 		state *State
 		want  Action
 	}{
-		"NotMade": {state: proven(inLife, turn("")), want: EndTurn},
-		"Made":    {state: proven(inLife, jobFrom(0)), want: NoOp},
-		"Unnamed": {state: proven(inLife, unnamedJob), want: NoOp},
-		"Named":   {state: proven(inLife, turn("job")), want: NoOp},
-		"None":    {state: proven(inLife), want: NoOp},
+		"NotMade": {state: verified(inInstance, turn("")), want: EndTurn},
+		"Made":    {state: verified(inInstance, jobFrom(0)), want: NoOp},
+		"Unnamed": {state: verified(inInstance, unnamedJob), want: NoOp},
+		"Named":   {state: verified(inInstance, turn("job")), want: NoOp},
+		"None":    {state: verified(inInstance), want: NoOp},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := GiveBack(tc.state); got.Action != tc.want || (len(got.Changes) > 0) != (tc.want == EndTurn) {
@@ -614,27 +614,27 @@ func TestChanges(t *testing.T) {
 		state  *State
 		want   []string
 	}{
-		"NoOp": {reason: "Nothing is written.", state: proven(verdict(metav1.ConditionTrue, 0))},
-		"Start": {reason: "The turn comes first.", state: proven(),
+		"NoOp": {reason: "Nothing is written.", state: verified(verdict(metav1.ConditionTrue, 0))},
+		"Start": {reason: "The turn comes first.", state: verified(),
 			want: []string{"PatchStatus BackupRecord AsRead", "Create Job "}},
-		"Taken": {reason: "After a crash the turn is there.", state: proven(turn("")), want: []string{"Create Job "}},
-		"Name": {reason: "The record names its Job.", state: proven(unnamedJob),
+		"Taken": {reason: "After a crash the turn is there.", state: verified(turn("")), want: []string{"Create Job "}},
+		"Name": {reason: "The record names its Job.", state: verified(unnamedJob),
 			want: []string{"PatchStatus BackupRecord AsRead"}},
 		"Conclude": {reason: "A verdict is of what was read.",
-			state: proven(report(containerBootCheck, agent.Report{OK: true})), want: []string{"PatchStatus BackupRecord AsRead"}},
-		"Store": {reason: "The Job finds its way.", state: proven(inStore),
+			state: verified(report(containerBootCheck, agent.Report{OK: true})), want: []string{"PatchStatus BackupRecord AsRead"}},
+		"Store": {reason: "The Job finds its way.", state: verified(inStore),
 			want: []string{"PatchStatus BackupRecord AsRead", "GiveAccess Secret ", "Create Job "}},
-		"StoreOn": {reason: "After a crash it is given again.", state: proven(inStore, turn("")),
+		"StoreOn": {reason: "After a crash it is given again.", state: verified(inStore, turn("")),
 			want: []string{"GiveAccess Secret ", "Create Job "}},
 		"StoreEnd": {reason: "Nobody is to have it then.",
-			state: proven(inStore, granted, turn("job"), verdict(metav1.ConditionTrue, 0)),
+			state: verified(inStore, granted, turn("job"), verdict(metav1.ConditionTrue, 0)),
 			want:  []string{"Delete PartialObjectMetadata SameObject", "PatchStatus BackupRecord AsRead"}},
 		"StoreOut": {reason: "Nor while the Job goes.",
-			state: proven(inStore, granted, jobFrom(time.Minute), verdict(metav1.ConditionTrue, 0)),
+			state: verified(inStore, granted, jobFrom(time.Minute), verdict(metav1.ConditionTrue, 0)),
 			want:  []string{"Delete PartialObjectMetadata SameObject", "Delete Job SameObject"}},
 		"Remove": {reason: "This Job, and no later one.",
-			state: proven(jobFrom(time.Minute), verdict(metav1.ConditionTrue, 0)), want: []string{"Delete Job SameObject"}},
-		"End": {reason: "The turn ends with the Job.", state: proven(turn("job"), verdict(metav1.ConditionTrue, 0)),
+			state: verified(jobFrom(time.Minute), verdict(metav1.ConditionTrue, 0)), want: []string{"Delete Job SameObject"}},
+		"End": {reason: "The turn ends with the Job.", state: verified(turn("job"), verdict(metav1.ConditionTrue, 0)),
 			want: []string{"PatchStatus BackupRecord AsRead"}},
 	} {
 		t.Run(name, func(t *testing.T) {

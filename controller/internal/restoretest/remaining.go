@@ -30,8 +30,8 @@ const (
 // that it waits for an event. All instances of a cluster may wait at the same time. The result therefore depends only
 // on the BackupRecords of the instance and on the tests of other instances.
 func MustWait(records []v1.BackupRecord, others Turns, atOnce int, now time.Time) (after time.Duration, waits bool) {
-	newest := newestProven(records)
-	if hasTurn(records) || !newest.InStore() || !isOfLife(newest) {
+	newest := newestVerified(records)
+	if hasTurn(records) || !newest.InStore() || !isOfInstance(newest) {
 		return 0, false
 	}
 	return waitForTurn(newest, records, others, atOnce, false, now)
@@ -43,7 +43,7 @@ func hasTurn(records []v1.BackupRecord) bool {
 
 // LeftToDo returns the remaining work from the BackupRecords of one instance.
 func LeftToDo(records []v1.BackupRecord) Remaining {
-	newest := newestProven(records)
+	newest := newestVerified(records)
 	switch {
 	case hasTurn(records):
 		return LeftTest

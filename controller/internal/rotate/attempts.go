@@ -122,8 +122,8 @@ func (a *attempts) inOrder(in *Input, all []sql.Password) []sql.Password {
 	return append(first, last...)
 }
 
-// note stores whether the server accepted a password.
-func (a *attempts) note(in *Input, p sql.Password, accepted bool) {
+// record stores whether the server accepted a password.
+func (a *attempts) record(in *Input, p sql.Password, accepted bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s, d := a.of(in.Instance.XR, in.ServerStart), a.digestOf(p)
@@ -137,8 +137,8 @@ func (a *attempts) note(in *Input, p sql.Password, accepted bool) {
 	delete(s.accepted, d)
 }
 
-// noteLimit stores the lowest limit of the accounts that log in with a password.
-func (a *attempts) noteLimit(in *Input, accounts []sql.Account) {
+// recordLimit stores the lowest limit of the accounts that log in with a password.
+func (a *attempts) recordLimit(in *Input, accounts []sql.Account) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.of(in.Instance.XR, in.ServerStart).limit = lowestLimit(accounts)
@@ -155,11 +155,11 @@ func lowestLimit(accounts []sql.Account) int {
 	return out
 }
 
-// noteSet records that the server accepts a password. The controller calls it before it sets the password, so that a
+// recordSet records that the server accepts a password. The controller calls it before it sets the password, so that a
 // password that was refused before can be tried again. If the response of the server is lost, the next login shows
 // whether the password was set, and at most one login fails. alone is true if the server will accept no other
 // password.
-func (a *attempts) noteSet(in *Input, p sql.Password, alone bool) {
+func (a *attempts) recordSet(in *Input, p sql.Password, alone bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s, d := a.of(in.Instance.XR, in.ServerStart), a.digestOf(p)

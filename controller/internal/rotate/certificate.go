@@ -18,7 +18,7 @@ const uncertified = 15 * time.Second
 // refreshCertificate makes the server reload its certificate if it does not present the expected one. It returns true
 // if the server may present it soon.
 func (p *pass) refreshCertificate(ctx context.Context) (awaited bool, err error) {
-	if p.in.Certificate == nil || p.noteServed(p.session) {
+	if p.in.Certificate == nil || p.recordPresented(p.session) {
 		return false, nil
 	}
 	err = p.session.ReloadTLS(ctx)
@@ -40,16 +40,16 @@ func (p *pass) refreshCertificate(ctx context.Context) (awaited bool, err error)
 		return true, err
 	}
 	defer s.Close()
-	if !p.noteServed(s) {
+	if !p.recordPresented(s) {
 		p.result.ServedMessage = "the server has not received its new certificate yet"
 		return true, nil
 	}
 	return false, nil
 }
 
-// noteServed stores the expiry of the certificate that a session presents, and reports whether it is the expected
+// recordPresented stores the expiry of the certificate that a session presents, and reports whether it is the expected
 // one.
-func (p *pass) noteServed(s session) bool {
+func (p *pass) recordPresented(s session) bool {
 	shown := s.Certificate()
 	if shown == nil {
 		return false

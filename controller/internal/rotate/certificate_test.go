@@ -114,8 +114,8 @@ func TestNoLogin(t *testing.T) {
 	}
 }
 
-// TestTrustIsTold checks that each login verifies the server, including logins that only try a password.
-func TestTrustIsTold(t *testing.T) {
+// TestTrustIsReported checks that each login verifies the server, including logins that only try a password.
+func TestTrustIsReported(t *testing.T) {
 	c := newCluster(t, "a", "", root("a"))
 	r, in := c.rotator(), c.input("b")
 	in.Trust = sql.Trust{Name: "shop.team.svc"}
@@ -134,9 +134,9 @@ func TestTrustIsTold(t *testing.T) {
 	}
 }
 
-// TestSomebodyInBetween checks that a server which cannot be verified is reported and gets no password. It must be
+// TestClientInBetween checks that a server which cannot be verified is reported and gets no password. It must be
 // contacted less often.
-func TestSomebodyInBetween(t *testing.T) {
+func TestClientInBetween(t *testing.T) {
 	for _, cause := range []error{sql.ErrUntrusted, sql.ErrNoTLS} {
 		c := newCluster(t, "a", "")
 		c.down = cause

@@ -38,8 +38,8 @@ const (
 var errUnknown = errors.New("the server has no certificate, so it cannot be verified (allowedPlaintextImages of " +
 	"the Platform): take backups with method Cold")
 
-// errNobody is returned if the server accepts none of the known passwords.
-var errNobody = errors.New("the server accepts none of the known passwords")
+// errNoKnownPassword is returned if the server accepts none of the known passwords.
+var errNoKnownPassword = errors.New("the server accepts none of the known passwords")
 
 // OfferClone creates an account that can only clone the server's data. It returns the content of the Job's Secret.
 func (d Donors) OfferClone(ctx context.Context, in *change.Server) (map[string][]byte, error) {
@@ -117,7 +117,7 @@ func (d Donors) visit(ctx context.Context, in *change.Server, run func(donor) er
 	switch {
 	case err != nil:
 	case p.session == nil:
-		err = errNobody
+		err = errNoKnownPassword
 	default:
 		err = run(p.session)
 	}

@@ -111,9 +111,9 @@ func TestLookOutside(t *testing.T) {
 	for _, verify := range []bool{true, false} {
 		in.VerifyPassword = verify
 		out, err := r.Reconcile(t.Context(), in)
-		if err != nil || out.LookedOutside != verify ||
+		if err != nil || out.CheckedOutside != verify ||
 			strings.Contains(out.Outside, "`shop`.`orders` (/tmp/shop/orders.ibd)") != verify {
-			t.Errorf("asked %v: %v, %v, %q", verify, err, out.LookedOutside, out.Outside)
+			t.Errorf("asked %v: %v, %v, %q", verify, err, out.CheckedOutside, out.Outside)
 		}
 	}
 }

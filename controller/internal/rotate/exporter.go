@@ -19,10 +19,10 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/secrets"
 )
 
-// keyNote is the key of the note in the Secret of the exporter. The note is a digest of the account on the server and
+// keyDigest is the key of the note in the Secret of the exporter. The note is a digest of the account on the server and
 // its password. If it does not match, the account has another password, for example because it was restored from the
 // backup of another instance. The container does not get this key.
-const keyNote = "note"
+const keyDigest = "note"
 
 // An exporterSession is a session that maintains the account of the exporter.
 type exporterSession interface {
@@ -122,7 +122,7 @@ func (p *pass) readExporter(ctx context.Context) {
 
 // isExporterQuiet reports whether the Secret of the exporter needs no change, as far as this is known without a login.
 func (p *pass) isExporterQuiet() bool {
-	return !p.in.Metrics || p.kept.exporter != nil && len(p.kept.exporter.Data[keyNote]) > 0
+	return !p.in.Metrics || p.kept.exporter != nil && len(p.kept.exporter.Data[keyDigest]) > 0
 }
 
 func (p *pass) takeExporterSteps(ctx context.Context) error {
@@ -138,7 +138,7 @@ func (p *pass) takeExporterSteps(ctx context.Context) error {
 		s := p.kept.exporter
 		action := decideExporter(exporterState{
 			Enabled: p.in.Metrics, HasSecret: s != nil, IsComplete: isExporterComplete(s),
-			HasAccount: found != "", IsNoted: s != nil && string(s.Data[keyNote]) == exporterNote(found, passwordOf(s)),
+			HasAccount: found != "", IsNoted: s != nil && string(s.Data[keyDigest]) == exporterDigest(found, passwordOf(s)),
 		})
 		if action == exporterNoOp {
 			return nil
@@ -187,7 +187,7 @@ func (p *pass) createExporter(ctx context.Context) error {
 		return err
 	}
 	s := p.kept.exporter.DeepCopy()
-	s.Data[keyNote] = []byte(exporterNote(found, password))
+	s.Data[keyDigest] = []byte(exporterDigest(found, password))
 	return p.updateSecret(ctx, s)
 }
 
@@ -231,12 +231,12 @@ func isExporterComplete(s *corev1.Secret) bool {
 		return false
 	}
 	data := maps.Clone(s.Data)
-	delete(data, keyNote)
+	delete(data, keyDigest)
 	return maps.EqualFunc(data, exporterData(passwordOf(s)), func(a, b []byte) bool { return string(a) == string(b) })
 }
 
-// exporterNote returns the note about an account with the given password.
-func exporterNote(found string, password sql.Password) string {
+// exporterDigest returns the note about an account with the given password.
+func exporterDigest(found string, password sql.Password) string {
 	sum := sha256.Sum256([]byte(found + "\n" + string(password)))
 	return hex.EncodeToString(sum[:])
 }

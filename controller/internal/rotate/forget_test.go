@@ -10,11 +10,11 @@ import (
 
 // TestForgetInstance checks that only the data about deleted instances is removed.
 func TestForgetInstance(t *testing.T) {
-	life := func(name string, xr types.UID) v1.Instance {
+	instanceID := func(name string, xr types.UID) v1.Instance {
 		return v1.Instance{Kind: v1.KindMySQL, Namespace: "team", Name: name, XR: xr}
 	}
 	r := &Rotator{}
-	for _, l := range []v1.Instance{life("shop", "1"), life("shop", "2"), life("crm", "3")} {
+	for _, l := range []v1.Instance{instanceID("shop", "1"), instanceID("shop", "2"), instanceID("crm", "3")} {
 		r.rested.Store(l, "a")
 		r.published.Store(l, publication{})
 	}
@@ -23,12 +23,12 @@ func TestForgetInstance(t *testing.T) {
 		r.published.Range(func(any, any) bool { n++; return true })
 		return n
 	}
-	r.ForgetInstance(life("shop", ""), []types.UID{"2"})
-	if _, ok := r.rested.Load(life("shop", "2")); !ok || left() != 4 {
+	r.ForgetInstance(instanceID("shop", ""), []types.UID{"2"})
+	if _, ok := r.rested.Load(instanceID("shop", "2")); !ok || left() != 4 {
 		t.Errorf("the life that goes on is forgotten, or the other one is not: %d are left", left())
 	}
-	r.ForgetInstance(life("shop", ""), nil)
-	if _, ok := r.published.Load(life("crm", "3")); !ok || left() != 2 {
+	r.ForgetInstance(instanceID("shop", ""), nil)
+	if _, ok := r.published.Load(instanceID("crm", "3")); !ok || left() != 2 {
 		t.Errorf("%d are left", left())
 	}
 }

@@ -281,7 +281,7 @@ func TestRealChain(t *testing.T) {
 			t.Errorf("%s: %+v, %q, served until %s, want %s", reason, out.Credentials, out.ServedMessage, out.ServedNotAfter,
 				in.Certificate.NotAfter)
 		}
-		issuer.Life += time.Hour
+		issuer.Instance += time.Hour
 		next()
 	}
 }

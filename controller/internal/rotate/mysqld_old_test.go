@@ -64,10 +64,10 @@ func oldServer(t *testing.T, dir string, options ...string) (*sql.DB, mysqldsql.
 		}}
 }
 
-// oldFolder returns a directory for a server that runs as another user.
-func oldFolder(t *testing.T) string {
+// oldDir returns a directory for a server that runs as another user.
+func oldDir(t *testing.T) string {
 	t.Helper()
-	dir := folderOutside(t)
+	dir := dirOutside(t)
 	if os.Getenv(oldVariable) == "" {
 		t.Fatalf("%s is not set", oldVariable)
 	}
@@ -77,7 +77,7 @@ func oldFolder(t *testing.T) string {
 // TestOldServerMessages checks the error of each operation that the server does not support. It must contain the
 // required version or an alternative.
 func TestOldServerMessages(t *testing.T) {
-	_, server := oldServer(t, oldFolder(t))
+	_, server := oldServer(t, oldDir(t))
 	s, err := server.Login(t.Context(), "")
 	must(t, err)
 	defer s.Close()
@@ -117,14 +117,14 @@ func TestOldServerMessages(t *testing.T) {
 // InnoDB tables. Both must be found, and the documented statement must move both. With the product's setting, there
 // are none.
 func TestOldServerDataOutside(t *testing.T) {
-	dir, folder := oldFolder(t), folderOutside(t)
+	dir, directory := oldDir(t), dirOutside(t)
 	db, server := oldServer(t, dir)
 	exec := func(statements string) {
 		t.Helper()
 		_, err := db.ExecContext(t.Context(), statements)
 		must(t, err)
 	}
-	exec(tablesOutside(folder) + "CREATE TABLE m (i INT) ENGINE=MyISAM DATA DIRECTORY='" + folder +
+	exec(tablesOutside(directory) + "CREATE TABLE m (i INT) ENGINE=MyISAM DATA DIRECTORY='" + directory +
 		"'; INSERT INTO m VALUES (1)")
 	s, err := server.Login(t.Context(), "")
 	must(t, err)
@@ -151,16 +151,16 @@ func TestOldServerDataOutside(t *testing.T) {
 // TestOldServerWithoutLinks checks that the product's setting prevents MyISAM tables outside of the data directory.
 // It does not prevent InnoDB tables there, which must be reported.
 func TestOldServerWithoutLinks(t *testing.T) {
-	folder := folderOutside(t)
-	db, server := oldServer(t, oldFolder(t), "--loose-symbolic-links=OFF")
-	_, err := db.ExecContext(t.Context(), tablesOutside(folder)+"CREATE TABLE m (i INT) ENGINE=MyISAM DATA DIRECTORY='"+
-		folder+"'")
+	dir := dirOutside(t)
+	db, server := oldServer(t, oldDir(t), "--loose-symbolic-links=OFF")
+	_, err := db.ExecContext(t.Context(), tablesOutside(dir)+"CREATE TABLE m (i INT) ENGINE=MyISAM DATA DIRECTORY='"+
+		dir+"'")
 	must(t, err)
 	s, err := server.Login(t.Context(), "")
 	must(t, err)
 	defer s.Close()
 	found, err := s.OutsideData(t.Context())
-	links, lerr := filepath.Glob(filepath.Join(folder, "m.*"))
+	links, lerr := filepath.Glob(filepath.Join(dir, "m.*"))
 	text := mysqldsql.OutsideText(found)
 	if err := errors.Join(err, lerr); err != nil || len(links) > 0 || !strings.Contains(text, "`shop`.`a`") ||
 		strings.Contains(text, "`shop`.`m`") {

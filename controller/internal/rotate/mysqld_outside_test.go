@@ -28,8 +28,8 @@ func (s *server) client(t *testing.T, password, statements string) string {
 	return string(out)
 }
 
-// folderOutside returns a directory outside of the data directory that the server may write to.
-func folderOutside(t *testing.T) string {
+// dirOutside returns a directory outside of the data directory that the server may write to.
+func dirOutside(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "o") //nolint:usetesting // Another user writes there.
 	must(t, err)
@@ -39,23 +39,23 @@ func folderOutside(t *testing.T) string {
 	return dir
 }
 
-func tablesOutside(folder string) string {
+func tablesOutside(dir string) string {
 	return fmt.Sprintf(`CREATE DATABASE shop; USE shop;
 CREATE TABLE a (i INT PRIMARY KEY) ENGINE=InnoDB DATA DIRECTORY='%[1]s'; INSERT INTO a VALUES (42);
 CREATE TABLE p (i INT) ENGINE=InnoDB PARTITION BY HASH (i) (PARTITION p0 DATA DIRECTORY='%[1]s', PARTITION p1); INSERT INTO p VALUES (1), (2);
 CREATE TABLE inside (i INT PRIMARY KEY);
-`, folder)
+`, dir)
 }
 
 // TestRealFlavourDataOutside checks that each table outside of the data directory is reported with its name. The
 // statement in the message must move the table with all its rows.
 func TestRealFlavourDataOutside(t *testing.T) {
-	folder := folderOutside(t)
-	s := newServer(t, "0tus-secret", "--loose-innodb-directories="+folder)
-	statements := tablesOutside(folder)
+	dir := dirOutside(t)
+	s := newServer(t, "0tus-secret", "--loose-innodb-directories="+dir)
+	statements := tablesOutside(dir)
 	if s.mariadb {
 		statements += fmt.Sprintf("CREATE TABLE m (i INT) ENGINE=MyISAM DATA DIRECTORY='%[1]s' INDEX DIRECTORY='%[1]s'; "+
-			"INSERT INTO m VALUES (1);\n", folder)
+			"INSERT INTO m VALUES (1);\n", dir)
 	}
 	if out := s.client(t, "0tus-secret", statements); strings.Contains(out, "ERROR") {
 		t.Fatal(out)
@@ -64,7 +64,7 @@ func TestRealFlavourDataOutside(t *testing.T) {
 	found, err := session.OutsideData(t.Context())
 	must(t, err)
 	text := sql.OutsideText(found)
-	wanted := []string{"`shop`.`a`", "`shop`.`p`", folder}
+	wanted := []string{"`shop`.`a`", "`shop`.`p`", dir}
 	if s.mariadb {
 		wanted = append(wanted, "`shop`.`m`")
 	}
@@ -92,7 +92,7 @@ func TestRealFlavourDataOutside(t *testing.T) {
 		t.Errorf("the rows are %q", out)
 	}
 	left := 0
-	must(t, filepath.WalkDir(folder, func(_ string, e os.DirEntry, err error) error {
+	must(t, filepath.WalkDir(dir, func(_ string, e os.DirEntry, err error) error {
 		if err == nil && !e.IsDir() {
 			left++
 		}
@@ -105,15 +105,15 @@ func TestRealFlavourDataOutside(t *testing.T) {
 
 // TestRealFlavourDataStaysInside checks that the product's setting prevents tables outside of the data directory.
 func TestRealFlavourDataStaysInside(t *testing.T) {
-	folder := folderOutside(t)
+	dir := dirOutside(t)
 	s := newServer(t, "0tus-secret", "--loose-symbolic-links=OFF")
-	out := s.client(t, "0tus-secret", tablesOutside(folder))
+	out := s.client(t, "0tus-secret", tablesOutside(dir))
 	if !strings.Contains(out, "DATA DIRECTORY> option ignored") && !strings.Contains(out, "ERROR") {
 		t.Errorf("the server has not said that it stores nothing elsewhere: %q", out)
 	}
 	session := s.login(t, "0tus-secret")
 	found, err := session.OutsideData(t.Context())
-	if entries, rerr := os.ReadDir(folder); err != nil || rerr != nil || len(found) > 0 || len(entries) > 0 {
+	if entries, rerr := os.ReadDir(dir); err != nil || rerr != nil || len(found) > 0 || len(entries) > 0 {
 		t.Errorf("stored elsewhere: %v, %v, %v, %v", found, entries, err, rerr)
 	}
 }

@@ -93,17 +93,17 @@ func (p *pass) performStep(ctx context.Context, s rotationStep, accounts []sql.A
 		return p.stagePassword(ctx, s.Password)
 	case Change:
 		clear(p.accepted)
-		p.attempts.noteSet(&p.in, s.Password, false)
+		p.attempts.recordSet(&p.in, s.Password, false)
 		return p.session.SetPassword(ctx, accounts, s.Password, s.Retain)
 	case Promote:
 		return p.promotePassword(ctx, s.Password)
 	case Discard:
 		clear(p.accepted)
-		p.attempts.noteSet(&p.in, passwordOf(p.kept.connection), true)
+		p.attempts.recordSet(&p.in, passwordOf(p.kept.connection), true)
 		return p.session.DiscardOld(ctx, accounts)
 	case ReplaceAll:
 		clear(p.accepted)
-		p.attempts.noteSet(&p.in, s.Password, true)
+		p.attempts.recordSet(&p.in, s.Password, true)
 		if err := p.session.SetPassword(ctx, accounts, s.Password, false); err != nil {
 			return err
 		}

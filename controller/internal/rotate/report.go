@@ -51,8 +51,8 @@ func isWell(last rotationStep, err error) bool {
 	return err == nil && last.Do != Refused && last.Do != Unreachable
 }
 
-// noteStep records a step that was performed.
-func (p *pass) noteStep(s rotationStep) {
+// recordStep records a step that was performed.
+func (p *pass) recordStep(s rotationStep) {
 	p.result.Done = append(p.result.Done, s.Do)
 	say := func(reason v1.EventReason, format string, args ...any) {
 		p.result.Events = append(p.result.Events, event.Normal(event.Reason(reason), fmt.Sprintf(format, args...)))

@@ -80,8 +80,8 @@ type Rotator struct {
 func (r *Rotator) ForgetInstance(instance v1.Instance, living []types.UID) {
 	for _, known := range []*sync.Map{&r.rested, &r.published} {
 		known.Range(func(key, _ any) bool {
-			if life, ok := key.(v1.Instance); ok && life.Kind == instance.Kind && life.Namespace == instance.Namespace &&
-				life.Name == instance.Name && !slices.Contains(living, life.XR) {
+			if instanceID, ok := key.(v1.Instance); ok && instanceID.Kind == instance.Kind && instanceID.Namespace == instance.Namespace &&
+				instanceID.Name == instance.Name && !slices.Contains(living, instanceID.XR) {
 				known.Delete(key)
 			}
 			return true
@@ -171,9 +171,9 @@ type Result struct {
 	ServedNotAfter *metav1.Time
 	ServedMessage  string
 	// Outside describes data outside of the data directory and how to move it. It is empty if there is none. It is
-	// valid only if LookedOutside is true.
-	Outside       string
-	LookedOutside bool
+	// valid only if CheckedOutside is true.
+	Outside        string
+	CheckedOutside bool
 	// ExporterFailure is the reason why the account of the exporter is not up to date, or "". ExporterRetry is the delay
 	// until the next attempt, or 0.
 	ExporterFailure string
@@ -262,7 +262,7 @@ func (p *pass) runPass(ctx context.Context) (rotationStep, error) {
 		if step.Do != NoOp && step.Do != Wait {
 			return step, nil
 		}
-		p.lookOutside(ctx)
+		p.checkOutside(ctx)
 		p.keepExporter(ctx)
 		if p.awaitsCertificate, err = p.refreshCertificate(ctx); step.Do == NoOp && err == nil && !p.awaitsCertificate {
 			p.rested.Store(p.in.Instance, p.restMark())
@@ -272,14 +272,14 @@ func (p *pass) runPass(ctx context.Context) (rotationStep, error) {
 	return rotationStep{}, errors.New("the password keeps changing: another client changes it as well")
 }
 
-// lookOutside checks for data outside of the data directory whenever the password is verified. If the server does not
+// checkOutside checks for data outside of the data directory whenever the password is verified. If the server does not
 // respond, the next pass checks again.
-func (p *pass) lookOutside(ctx context.Context) {
-	if !p.in.VerifyPassword || p.result.LookedOutside {
+func (p *pass) checkOutside(ctx context.Context) {
+	if !p.in.VerifyPassword || p.result.CheckedOutside {
 		return
 	}
 	found, err := p.session.OutsideData(ctx)
-	p.result.LookedOutside, p.result.Outside = err == nil, sql.OutsideText(found)
+	p.result.CheckedOutside, p.result.Outside = err == nil, sql.OutsideText(found)
 }
 
 // isQuiet reports whether the Secrets have not changed since the last pass that had nothing left to do. No Secret
@@ -325,7 +325,7 @@ func (p *pass) tryPassword(ctx context.Context, candidate sql.Password) (session
 	}
 	s, err := p.openSession(ctx, candidate)
 	if err == nil || sql.IsAccessDenied(err) {
-		p.attempts.note(&p.in, candidate, err == nil)
+		p.attempts.record(&p.in, candidate, err == nil)
 	}
 	if sql.IsAccessDenied(err) {
 		return nil, nil //nolint:nilnil // A refused password is a valid result and no error.
@@ -390,7 +390,7 @@ func (p *pass) takeStep(ctx context.Context) (rotationStep, error) {
 	if err != nil {
 		return rotationStep{}, err
 	}
-	p.attempts.noteLimit(&p.in, accounts)
+	p.attempts.recordLimit(&p.in, accounts)
 	state, err := p.gatherState(ctx, accounts)
 	if err != nil {
 		return rotationStep{}, err
@@ -414,7 +414,7 @@ func (p *pass) takeStep(ctx context.Context) (rotationStep, error) {
 		}
 		return next, err
 	}
-	p.noteStep(next)
+	p.recordStep(next)
 	return next, nil
 }
 

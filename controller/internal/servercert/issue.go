@@ -231,8 +231,8 @@ func (c *shown) isDue(now time.Time) bool { return now.After(c.at(2, 3)) }
 
 // at returns the time at which a fraction of the certificate's lifetime has passed.
 func (c *shown) at(part, parts int64) time.Time {
-	life := c.leaf.NotAfter.Sub(c.leaf.NotBefore)
-	return c.leaf.NotBefore.Add(time.Duration(int64(life) / parts * part))
+	instanceID := c.leaf.NotAfter.Sub(c.leaf.NotBefore)
+	return c.leaf.NotBefore.Add(time.Duration(int64(instanceID) / parts * part))
 }
 
 // signers returns the published certificate authorities that have signed the certificate.

@@ -85,9 +85,9 @@ func TestIssuedForYears(t *testing.T) {
 		if err := s.trusts(t, read, "shop.team.svc"); err != nil {
 			t.Fatalf("at %s, a client that read them at %s: %v", s.Now, readAt, err)
 		}
-		least := issuer.Life / 6
-		if s.Now.Sub(since) > issuer.Life {
-			least = issuer.Life / 3 // Clients already know its CA.
+		least := issuer.Instance / 6
+		if s.Now.Sub(since) > issuer.Instance {
+			least = issuer.Instance / 3 // Clients already know its CA.
 		}
 		if left := p.Certificate.NotAfter.Sub(s.Now); left < least-24*time.Hour {
 			t.Fatalf("at %s the certificate has %s left", s.Now, left)
@@ -98,7 +98,7 @@ func TestIssuedForYears(t *testing.T) {
 		if p.DropRequest {
 			made++
 		}
-		if s.Now.Sub(readAt) >= issuer.Life/6-24*time.Hour {
+		if s.Now.Sub(readAt) >= issuer.Instance/6-24*time.Hour {
 			read, readAt = p.Published, s.Now
 		}
 	}
@@ -116,7 +116,7 @@ func TestHandover(t *testing.T) {
 	s.Issuer = &v1.IssuerReference{Name: "ca"}
 	follow := func(until func(p *Plan) bool) *Plan {
 		t.Helper()
-		for end := s.Now.Add(2 * certificate.Life); s.Now.Before(end); s.Now = s.Now.Add(24 * time.Hour) {
+		for end := s.Now.Add(2 * certificate.Instance); s.Now.Before(end); s.Now = s.Now.Add(24 * time.Hour) {
 			p := s.pass(t, issuer)
 			if err := s.trusts(t, read, "shop.team.svc"); err != nil {
 				t.Fatalf("at %s: %v", s.Now, err)
@@ -130,7 +130,7 @@ func TestHandover(t *testing.T) {
 		return nil
 	}
 	p := follow(func(p *Plan) bool { return p.Issuer != "" })
-	if age := s.Now.Sub(start); age < certificate.Life/6*5 || age > certificate.Life {
+	if age := s.Now.Sub(start); age < certificate.Instance/6*5 || age > certificate.Instance {
 		t.Errorf("the issuer's is shown after %s", age)
 	}
 	if n := len(certificate.ParseAll(p.Published)); n != 2 {
@@ -146,7 +146,7 @@ func TestHandover(t *testing.T) {
 		}
 		return p.Issuer == ""
 	})
-	if left := ends.Sub(s.Now); left < issuer.Life/6-48*time.Hour {
+	if left := ends.Sub(s.Now); left < issuer.Instance/6-48*time.Hour {
 		t.Errorf("the issuer's had %s left", left)
 	}
 	if len(certificate.ParseAll(p.Published)) != 2 || s.Server.Annotations[v1.AnnotationIssuer] == "" {
@@ -214,7 +214,7 @@ func TestIssuerFails(t *testing.T) {
 			}, says: "valid for shop.example.org, not shop.team.svc", repeats: true},
 		"Ended": {reason: "It made one for no time at all.", answer: func(t *testing.T, s *State, issuer *issuertest.Issuer) {
 			t.Helper()
-			issuer.Life = 0
+			issuer.Instance = 0
 			answer(t, issuer, s.Request, s.Now.Add(-time.Minute))
 		}, says: "expired", repeats: true},
 	}
@@ -223,7 +223,7 @@ func TestIssuerFails(t *testing.T) {
 			issuer := issuertest.New(t, "ca", start)
 			s := newIssued(t, issuer)
 			shows := s.Server.Data[corev1.TLSCertKey]
-			s.Now = s.Now.Add(issuer.Life/3*2 + time.Minute)
+			s.Now = s.Now.Add(issuer.Instance/3*2 + time.Minute)
 			if p := s.pass(t, nil); p.Request == nil || p.Certificate == nil {
 				t.Fatalf("want it to ask: %+v", p)
 			}
@@ -272,14 +272,14 @@ func TestIssuedRepair(t *testing.T) {
 		"Key":     func(s *State) { delete(s.Server.Data, corev1.TLSPrivateKeyKey) },
 		"CA":      func(s *State) { delete(s.Server.Data, v1.CAKey) },
 		"Host":    func(s *State) { s.Host = address },
-		"Ended":   func(s *State) { s.Now = s.Now.Add(2 * certificate.Life) },
+		"Ended":   func(s *State) { s.Now = s.Now.Add(2 * certificate.Instance) },
 		"Lost": func(s *State) { // The key of a pending request.
-			s.Now = s.Now.Add(certificate.Life)
+			s.Now = s.Now.Add(certificate.Instance)
 			s.pass(&testing.T{}, nil)
 			delete(s.Server.Data, nextKey)
 		},
 		"Moved": func(s *State) { // The host and the issuer change during a request.
-			s.Now = s.Now.Add(certificate.Life)
+			s.Now = s.Now.Add(certificate.Instance)
 			s.pass(&testing.T{}, nil)
 			s.Host, s.Issuer = "db.example.org", &v1.IssuerReference{Name: "ca", Kind: "ClusterIssuer"}
 		},

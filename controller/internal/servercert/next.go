@@ -136,7 +136,7 @@ func nextOwn(s *State) (*Plan, error) {
 
 // isEnding reports whether a certificate authority expires soon, so that the next one must be published.
 func (s *State) isEnding(authority *x509.Certificate) bool {
-	return s.judgedAt(authority).After(authority.NotAfter.Add(-3 * certificate.Life))
+	return s.judgedAt(authority).After(authority.NotAfter.Add(-3 * certificate.Instance))
 }
 
 // sign signs a new certificate if the server needs one. A certificate of a previous issuer is kept as long as
@@ -254,7 +254,7 @@ func (s *State) signerOf(known []authority) certificate.Pair {
 		if !s.Skew.IsTrusted() && now.leaf != nil && now.leaf.CheckSignatureFrom(a.certificate) == nil {
 			return a.pair // A wrong clock must not change the signer.
 		}
-		if s.Now.After(a.certificate.NotBefore.Add(certificate.Slack).Add(certificate.Life)) {
+		if s.Now.After(a.certificate.NotBefore.Add(certificate.Slack).Add(certificate.Instance)) {
 			out = a.pair
 		}
 	}

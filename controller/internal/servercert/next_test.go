@@ -117,10 +117,10 @@ func TestDecades(t *testing.T) {
 		if err := s.trusts(t, read, "shop.team.svc"); err != nil {
 			t.Fatalf("at %s, a client that read them at %s: %v", s.Now, readAt, err)
 		}
-		if left := p.Certificate.NotAfter.Sub(s.Now); left < certificate.Life/3-5*24*time.Hour {
+		if left := p.Certificate.NotAfter.Sub(s.Now); left < certificate.Instance/3-5*24*time.Hour {
 			t.Fatalf("at %s the certificate has %s left", s.Now, left)
 		}
-		if s.Now.Sub(readAt) >= certificate.Life-5*24*time.Hour {
+		if s.Now.Sub(readAt) >= certificate.Instance-5*24*time.Hour {
 			read, readAt = p.Published, s.Now
 		}
 	}
@@ -171,10 +171,10 @@ func TestRepair(t *testing.T) {
 			delete(s.Authorities[0].Data, corev1.TLSPrivateKeyKey)
 		}, authority: true, server: true},
 		"TwoThirds": {reason: "It is old.", spoil: func(s *State) {
-			s.Now = s.Now.Add(certificate.Life/3*2 + time.Second)
+			s.Now = s.Now.Add(certificate.Instance/3*2 + time.Second)
 		}, server: true},
 		"Younger": {reason: "It is not.", spoil: func(s *State) {
-			s.Now = s.Now.Add(certificate.Life/3*2 - time.Second)
+			s.Now = s.Now.Add(certificate.Instance/3*2 - time.Second)
 		}},
 	}
 	for name, tc := range cases {

@@ -93,7 +93,7 @@ func (k *Keeper) ask(ctx context.Context, s *State, p *Plan) error {
 	u.Object["spec"] = map[string]any{
 		"request":   base64.StdEncoding.EncodeToString(p.Request),
 		"issuerRef": map[string]any{"name": issuer.Name, "kind": issuer.Kind, "group": issuer.Group},
-		"duration":  certificate.Life.String(),
+		"duration":  certificate.Instance.String(),
 		"usages":    []any{"digital signature", "server auth"},
 	}
 	if err := k.Kube.Create(ctx, u); err != nil {

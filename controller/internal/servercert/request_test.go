@@ -96,7 +96,7 @@ func TestCertManagerIsGone(t *testing.T) {
 	if p, err := keep(); err != nil || p.Message != "" || p.Certificate == nil || asked > 0 {
 		t.Errorf("with a good one: %+v, %v, asked %d times", p, err, asked)
 	}
-	now = now.Add(issuer.Life/3*2 + time.Minute)
+	now = now.Add(issuer.Instance/3*2 + time.Minute)
 	if p, err := keep(); err != nil || !strings.Contains(p.Message, "which is not installed") || p.Certificate == nil ||
 		len(p.Published) == 0 {
 		t.Errorf("once it is due: %+v, %v", p, err)

@@ -180,7 +180,7 @@ func TestWrongClockRenewsNothing(t *testing.T) {
 	} {
 		for _, issued := range []bool{false, true} {
 			issuer, s := issuertest.New(t, "ca", start.Add(-12*month)), newState()
-			if issuer.Life = certificate.Life; issued {
+			if issuer.Instance = certificate.Instance; issued {
 				s = newIssued(t, issuer)
 			} else {
 				s.step(t)

@@ -83,10 +83,10 @@ const (
 	WarnOfCrossplane Action = "WarnOfCrossplane"
 	// RetryService removes status.internal.refusedService.
 	RetryService Action = "RetryService"
-	// ReportHeldClaim writes status.message of a claim whose deletion waits for Crossplane.
-	ReportHeldClaim Action = "ReportHeldClaim"
-	// NoteRestored writes status.internal.restoredBy, or removes it when the field is no longer needed.
-	NoteRestored Action = "NoteRestored"
+	// ReportBlockedClaim writes status.message of a claim whose deletion waits for Crossplane.
+	ReportBlockedClaim Action = "ReportBlockedClaim"
+	// RecordRestored writes status.internal.restoredBy, or removes it when the field is no longer needed.
+	RecordRestored Action = "RecordRestored"
 	// ClearStatus removes the status of a previous XR with the same name.
 	ClearStatus Action = "ClearStatus"
 	// ReportPodFailure writes status.internal.blockedBy. ReportCopy writes it if the cause is a copy of the data.
@@ -154,10 +154,10 @@ const (
 	MarkFailed  Action = "MarkFailed"
 	// MarkNoData records on the XR, or on the PVC of an instance without an XR, that there is no data to lose.
 	MarkNoData Action = "MarkNoData"
-	// NoteBackup writes the catalog entry on the backup volume, and the backup is verified from then on. MarkProven
+	// RecordBackup writes the catalog entry on the backup volume, and the backup is verified from then on. MarkVerified
 	// updates the BackupRecord. RecreateBackup creates the BackupRecord again if it is missing.
-	NoteBackup     Action = "NoteBackup"
-	MarkProven     Action = "MarkProven"
+	RecordBackup   Action = "RecordBackup"
+	MarkVerified   Action = "MarkVerified"
 	RecreateBackup Action = "RecreateBackup"
 	// LetCopyGo releases objects that a user annotated as leave-alone. Their data is kept.
 	LetCopyGo Action = "LetCopyGo"
@@ -190,8 +190,8 @@ const (
 	AttemptRunning   AttemptPhase = "Running"
 	// AttemptFailed means that the backup will be retried.
 	AttemptFailed AttemptPhase = "Failed"
-	// AttemptHeld means that the backup waits for manual action.
-	AttemptHeld AttemptPhase = "Held"
+	// AttemptBlocked means that the backup waits for manual action.
+	AttemptBlocked AttemptPhase = "Blocked"
 	// AttemptEmpty means that there is no data to back up.
 	AttemptEmpty AttemptPhase = "Empty"
 )
@@ -202,7 +202,7 @@ var phasesOfDeletion = map[AttemptPhase]v1.DeletionPhase{
 	AttemptStopping:  v1.DeletionStopping,
 	AttemptRunning:   v1.DeletionBackingUp,
 	AttemptFailed:    v1.DeletionFailed,
-	AttemptHeld:      v1.DeletionHeld,
+	AttemptBlocked:   v1.DeletionBlocked,
 	AttemptEmpty:     v1.DeletionReleasing,
 }
 

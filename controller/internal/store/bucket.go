@@ -236,35 +236,35 @@ func (b *Bucket) Delete(ctx context.Context, key string) error {
 }
 
 // List returns all objects below a prefix. It returns an error if there are more than the limit.
-func (b *Bucket) List(ctx context.Context, folder string, limit int) ([]Object, error) {
-	out, hasMore, err := b.Find(ctx, folder, limit, func(string) bool { return true })
+func (b *Bucket) List(ctx context.Context, dir string, limit int) ([]Object, error) {
+	out, hasMore, err := b.Find(ctx, dir, limit, func(string) bool { return true })
 	if hasMore {
-		return nil, fmt.Errorf("there are more than %d objects below %q", limit, b.name(folder))
+		return nil, fmt.Errorf("there are more than %d objects below %q", limit, b.name(dir))
 	}
 	return out, err
 }
 
-// Folders returns the names of the prefixes directly below a prefix. It returns an error if there are more than the
+// Prefixes returns the names of the prefixes directly below a prefix. It returns an error if there are more than the
 // limit.
-func (b *Bucket) Folders(ctx context.Context, folder string, limit int) ([]string, error) {
+func (b *Bucket) Prefixes(ctx context.Context, dir string, limit int) ([]string, error) {
 	core, err := b.connect(ctx)
 	if err != nil {
-		return nil, b.explain("list", folder, err)
+		return nil, b.explain("list", dir, err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	found := core.Client.ListObjects(ctx, b.bucket, minio.ListObjectsOptions{Prefix: b.name(folder) + "/"})
+	found := core.Client.ListObjects(ctx, b.bucket, minio.ListObjectsOptions{Prefix: b.name(dir) + "/"})
 	defer endListing(cancel, found)
 	out := []string{}
 	for o := range found {
 		if o.Err != nil {
-			return nil, b.explain("list", folder, o.Err)
+			return nil, b.explain("list", dir, o.Err)
 		}
-		name, isFolder := strings.CutSuffix(strings.TrimPrefix(o.Key, b.name(folder)+"/"), "/")
+		name, isDirectory := strings.CutSuffix(strings.TrimPrefix(o.Key, b.name(dir)+"/"), "/")
 		switch {
-		case !isFolder:
+		case !isDirectory:
 			continue
 		case len(out) == limit:
-			return nil, fmt.Errorf("there are more than %d prefixes below %q", limit, b.name(folder))
+			return nil, fmt.Errorf("there are more than %d prefixes below %q", limit, b.name(dir))
 		}
 		out = append(out, name)
 	}
@@ -273,25 +273,25 @@ func (b *Bucket) Folders(ctx context.Context, folder string, limit int) ([]strin
 
 // Find returns the first objects below a prefix for which isWanted returns true, and reports whether there are more
 // of them. It skips any number of other objects.
-func (b *Bucket) Find(ctx context.Context, folder string, limit int, isWanted func(key string) bool) (out []Object,
+func (b *Bucket) Find(ctx context.Context, dir string, limit int, isWanted func(key string) bool) (out []Object,
 	hasMore bool, err error) {
 	core, err := b.connect(ctx)
 	if err != nil {
-		return nil, false, b.explain("list", folder, err)
+		return nil, false, b.explain("list", dir, err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	found := core.Client.ListObjects(ctx, b.bucket,
-		minio.ListObjectsOptions{Prefix: b.name(folder) + "/", Recursive: true})
+		minio.ListObjectsOptions{Prefix: b.name(dir) + "/", Recursive: true})
 	defer endListing(cancel, found)
 	out = []Object{}
 	for o := range found {
 		if o.Err != nil {
-			return nil, false, b.explain("list", folder, o.Err)
+			return nil, false, b.explain("list", dir, o.Err)
 		}
 		key, ok := b.key(o.Key)
 		switch {
 		case !ok:
-			return nil, false, fmt.Errorf("the store listed %.200q, which is not below %q", o.Key, b.name(folder))
+			return nil, false, fmt.Errorf("the store listed %.200q, which is not below %q", o.Key, b.name(dir))
 		case !isWanted(key):
 			continue
 		case len(out) == limit:
@@ -427,7 +427,7 @@ func checkList(answer *http.Response) error {
 }
 
 // splitKey returns the prefix and the last part of a key.
-func splitKey(key string) (folder, name string) {
-	folder, name = path.Split(key)
-	return strings.TrimSuffix(folder, "/"), name
+func splitKey(key string) (dir, name string) {
+	dir, name = path.Split(key)
+	return strings.TrimSuffix(dir, "/"), name
 }

@@ -56,8 +56,8 @@ func (b *Bucket) holds(ctx context.Context, key string, want []byte) error {
 	if !bytes.Equal(got, want) {
 		return fmt.Errorf("the store returned different content for %q than was written", key)
 	}
-	folder, _ := splitKey(key)
-	existing, err := b.List(ctx, folder, 1000)
+	dir, _ := splitKey(key)
+	existing, err := b.List(ctx, dir, 1000)
 	if err != nil {
 		return err
 	}

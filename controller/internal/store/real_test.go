@@ -27,9 +27,9 @@ func open(t *testing.T, s store.Settings) *store.Bucket {
 	return b
 }
 
-func keys(t *testing.T, b *store.Bucket, folder string) []string {
+func keys(t *testing.T, b *store.Bucket, dir string) []string {
 	t.Helper()
-	os, err := b.List(t.Context(), folder, 100)
+	os, err := b.List(t.Context(), dir, 100)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,23 +88,23 @@ type Upload struct {
 }
 
 // Uploads returns incomplete uploads below a prefix, up to the limit.
-func (b *Bucket) Uploads(ctx context.Context, folder string, limit int) ([]Upload, error) {
+func (b *Bucket) Uploads(ctx context.Context, dir string, limit int) ([]Upload, error) {
 	core, err := b.connect(ctx)
 	if err != nil {
-		return nil, b.explain("list the uploads below", folder, err)
+		return nil, b.explain("list the uploads below", dir, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
-	found := core.ListIncompleteUploads(ctx, b.bucket, b.name(folder)+"/", true)
+	found := core.ListIncompleteUploads(ctx, b.bucket, b.name(dir)+"/", true)
 	defer endListing(cancel, found)
 	out := []Upload{}
 	for u := range found {
 		if u.Err != nil {
-			return nil, b.explain("list the uploads below", folder, u.Err)
+			return nil, b.explain("list the uploads below", dir, u.Err)
 		}
 		key, ok := b.key(u.Key)
 		switch {
 		case !ok:
-			return nil, fmt.Errorf("the store listed an upload of %.200q, which is not below %q", u.Key, b.name(folder))
+			return nil, fmt.Errorf("the store listed an upload of %.200q, which is not below %q", u.Key, b.name(dir))
 		case len(out) == limit:
 			return out, nil
 		}

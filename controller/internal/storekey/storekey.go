@@ -31,7 +31,7 @@ func (c *Create) Write(out io.Writer) error {
 	raw, err := yaml.Marshal(map[string]any{
 		"apiVersion": "v1", "kind": "Secret",
 		"metadata":   map[string]string{"namespace": c.SystemNamespace, "name": c.Name},
-		"stringData": map[string]string{v1.StoreIdentity: identity, v1.StoreSealKey: store.NewSealKey().Text()},
+		"stringData": map[string]string{v1.StoreIdentity: identity, v1.StoreSigningKey: store.NewSigningKey().Text()},
 	})
 	if err != nil {
 		return err

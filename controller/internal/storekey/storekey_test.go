@@ -40,7 +40,7 @@ func TestStoreKey(t *testing.T) {
 		if err := yaml.UnmarshalStrict([]byte(raw), s); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := store.ParseSealKey(s.StringData[v1.StoreSealKey]); err != nil || s.Kind != "Secret" ||
+		if _, err := store.ParseSigningKey(s.StringData[v1.StoreSigningKey]); err != nil || s.Kind != "Secret" ||
 			s.Name != "offsite" || s.Namespace != "crossplane-mysql-system" {
 			t.Errorf("want a Secret, got %v, %v", s.ObjectMeta, err)
 		}

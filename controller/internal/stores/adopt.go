@@ -17,8 +17,8 @@ import (
 type Candidate struct {
 	Found
 
-	// Note is the catalog entry of the backup. It is nil if it cannot be read. Problem then contains the reason.
-	Note    *v1.StoreNote
+	// Entry is the catalog entry of the backup. It is nil if it cannot be read. Problem then contains the reason.
+	Entry   *v1.StoreEntry
 	Problem string
 }
 
@@ -29,25 +29,25 @@ func (s *Store) Candidates(ctx context.Context) ([]Candidate, error) {
 	if err != nil {
 		return nil, err
 	}
-	notes, err := s.readNotes(ctx, all)
+	entries, err := s.readEntries(ctx, all)
 	if err != nil {
 		return nil, err
 	}
 	var out []Candidate
 	adopted := map[string]bool{}
 	for i, f := range all {
-		switch n, err := notes[i].note, notes[i].err; {
+		switch n, err := entries[i].entry, entries[i].err; {
 		case store.Is(err, store.NotFound): // The object has just been removed.
 		case err != nil:
 			out = append(out, Candidate{Found: f, Problem: err.Error()})
 		default:
-			out = append(out, Candidate{Found: f, Note: n})
+			out = append(out, Candidate{Found: f, Entry: n})
 			if n.From != nil {
-				adopted[n.ArchiveFolder()] = true
+				adopted[n.ArchivePrefix()] = true
 			}
 		}
 	}
-	out = slices.DeleteFunc(out, func(c Candidate) bool { return adopted[c.Folder()] })
+	out = slices.DeleteFunc(out, func(c Candidate) bool { return adopted[c.Prefix()] })
 	slices.SortStableFunc(out, func(a, b Candidate) int { return slices.Compare(a.order(), b.order()) })
 	return out, nil
 }
@@ -71,19 +71,19 @@ type Facts struct {
 // namespace that was created again may have adopted older backups. It returns an empty value for an unreadable
 // candidate.
 func (c Candidate) Origin() v1.BackedUpInstance {
-	if c.Note == nil {
+	if c.Entry == nil {
 		return v1.BackedUpInstance{}
 	}
-	if c.Note.From != nil {
-		return nameOf(*c.Note.From)
+	if c.Entry.From != nil {
+		return nameOf(*c.Entry.From)
 	}
-	return nameOf(c.Note.Spec.Instance)
+	return nameOf(c.Entry.Spec.Instance)
 }
 
 // A Lineage contains the instance UIDs and the BackupRecords of all candidates of one instance.
 type Lineage struct {
-	Lives   map[types.UID]bool
-	Records map[string]bool
+	Instances map[types.UID]bool
+	Records   map[string]bool
 }
 
 // Lineages returns the lineage of each instance among the candidates.
@@ -95,7 +95,7 @@ func Lineages(all []Candidate) map[v1.BackedUpInstance]Lineage {
 			lineage = Lineage{map[types.UID]bool{}, map[string]bool{}}
 			out[c.Origin()] = lineage
 		}
-		lineage.Lives[c.XR], lineage.Records[c.Record] = true, true
+		lineage.Instances[c.XR], lineage.Records[c.Record] = true, true
 	}
 	return out
 }
@@ -104,8 +104,8 @@ func Lineages(all []Candidate) map[v1.BackedUpInstance]Lineage {
 type Resident struct {
 	// What describes the object for users.
 	What string
-	// Life is the UID of the instance that the object belongs to.
-	Life types.UID
+	// Instance is the UID of the instance that the object belongs to.
+	Instance types.UID
 	// Of is the original instance of an imported backup. It is nil for objects that belong to this cluster.
 	Of *v1.BackedUpInstance
 	// From is the BackupRecord that a server was restored from.
@@ -117,7 +117,7 @@ type Resident struct {
 
 // IsOf reports whether the object contains data of an instance.
 func (r Resident) IsOf(origin v1.BackedUpInstance, lineage Lineage) bool {
-	return lineage.Lives[r.Life] || lineage.Records[r.From] || r.Of != nil && nameOf(*r.Of) == origin
+	return lineage.Instances[r.Instance] || lineage.Records[r.From] || r.Of != nil && nameOf(*r.Of) == origin
 }
 
 // nameOf returns an instance without its UID and without the UID of its namespace.
@@ -132,15 +132,15 @@ func nameOf(i v1.BackedUpInstance) v1.BackedUpInstance {
 // namespace exists in this cluster, its backups cannot be assigned to another one. The archive would have two owners,
 // and would be deleted with the first of them. Backups of two instances cannot be combined under one name. Their
 // numbers do not show which data is newer, and retention would count them together.
-func (c Candidate) Judge(f Facts) (v1.AdoptedBackup, *v1.StoreNote) {
+func (c Candidate) Judge(f Facts) (v1.AdoptedBackup, *v1.StoreEntry) {
 	out := v1.AdoptedBackup{Name: v1.PrintableText(c.Record, v1.MaxForeignText), Verdict: v1.AdoptionRefused,
 		Why: v1.PrintableText(c.Problem, v1.MaxForeignText)}
-	if c.Note == nil {
+	if c.Entry == nil {
 		return out, nil
 	}
-	i := c.Note.Spec.Instance
+	i := c.Entry.Spec.Instance
 	out.Kind, out.Namespace, out.Instance, out.Version, out.Size, out.AnnouncedAt =
-		i.Kind, i.Namespace, i.Name, c.Note.Spec.Version, c.Note.Spec.Archive.Size, &c.Note.AnnouncedAt
+		i.Kind, i.Namespace, i.Name, c.Entry.Spec.Version, c.Entry.Spec.Archive.Size, &c.Entry.AnnouncedAt
 	isHere := f.Home != nil && f.Home.UID == c.NamespaceUID
 	switch {
 	case f.Record != nil:
@@ -166,20 +166,20 @@ func (c Candidate) Judge(f Facts) (v1.AdoptedBackup, *v1.StoreNote) {
 	}
 	out.Verdict = v1.Adopted
 	if isHere {
-		return out, c.Note
+		return out, c.Entry
 	}
-	n := *c.Note
+	n := *c.Entry
 	n.From = cmp.Or(n.From, &i)
-	n.Spec = *c.Note.Spec.DeepCopy()
+	n.Spec = *c.Entry.Spec.DeepCopy()
 	n.Spec.Instance.Namespace, n.Spec.Instance.NamespaceUID = f.Target.Name, f.Target.UID
 	return out, &n
 }
 
 // order returns the sort key of a candidate. Unreadable candidates are sorted last.
 func (c Candidate) order() []string {
-	if c.Note == nil {
+	if c.Entry == nil {
 		return []string{"\xff", c.Record}
 	}
-	i := c.Note.Spec.Instance
-	return []string{i.Namespace, i.Kind, i.Name, fmt.Sprintf("%020d", c.Note.Spec.Number), c.Record}
+	i := c.Entry.Spec.Instance
+	return []string{i.Namespace, i.Kind, i.Name, fmt.Sprintf("%020d", c.Entry.Spec.Number), c.Record}
 }

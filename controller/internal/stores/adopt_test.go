@@ -27,7 +27,7 @@ func TestJudgeCandidates(t *testing.T) {
 		i.Namespace, i.NamespaceUID = name, uid
 		return i
 	}
-	earlier := newNote("one", "x.tar.zst")
+	earlier := newEntry("one", "x.tar.zst")
 	earlier.From = &v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "first", NamespaceUID: "ns-0", Name: "db", XR: "xr"}
 	for name, tc := range map[string]struct {
 		reason      string
@@ -46,7 +46,7 @@ func TestJudgeCandidates(t *testing.T) {
 			verdict: v1.Adopted, want: becomes("team", "new"), from: &origin,
 		},
 		"Again": {
-			reason: "Its archive has never moved.", given: Candidate{Note: earlier},
+			reason: "Its archive has never moved.", given: Candidate{Entry: earlier},
 			facts:   Facts{To: "shop", Target: namespace("shop", "new")},
 			verdict: v1.Adopted, want: becomes("shop", "new"), from: earlier.From,
 		},
@@ -86,8 +86,8 @@ func TestJudgeCandidates(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := tc.given
-			if c.Problem == "" && c.Note == nil {
-				c.Note = newNote("one", "x.tar.zst")
+			if c.Problem == "" && c.Entry == nil {
+				c.Entry = newEntry("one", "x.tar.zst")
 			}
 			c.Found = Found{NamespaceUID: "ns", XR: "xr", Record: "one"}
 			if c.Problem != "" {
@@ -111,11 +111,11 @@ func TestJudgeCandidates(t *testing.T) {
 			if diff := cmp.Diff(tc.from, n.From); diff != "" {
 				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
 			}
-			if c.Note.Spec.Instance != origin {
+			if c.Entry.Spec.Instance != origin {
 				t.Error("it has changed what was read")
 			}
-			if tc.from != nil && tc.from != earlier.From && path.Dir(n.Spec.Archive.Path) != n.ArchiveFolder() {
-				t.Errorf("%s: its archive is looked for in %q", tc.reason, n.ArchiveFolder())
+			if tc.from != nil && tc.from != earlier.From && path.Dir(n.Spec.Archive.Path) != n.ArchivePrefix() {
+				t.Errorf("%s: its archive is looked for in %q", tc.reason, n.ArchivePrefix())
 			}
 		})
 	}
@@ -124,21 +124,21 @@ func TestJudgeCandidates(t *testing.T) {
 // TestResident checks the three ways to recognize an instance: by its UIDs, by the backup that it was restored from,
 // and by the original names of an imported backup.
 func TestResident(t *testing.T) {
-	n := newNote("one", "x.tar.zst")
+	n := newEntry("one", "x.tar.zst")
 	n.From = &v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "first", NamespaceUID: "ns-0", Name: "db", XR: "xr"}
-	c := Candidate{Found: Found{NamespaceUID: "ns", XR: "xr", Record: "one"}, Note: n}
+	c := Candidate{Found: Found{NamespaceUID: "ns", XR: "xr", Record: "one"}, Entry: n}
 	lineages := Lineages([]Candidate{c, {Found: Found{Record: "damaged"}, Problem: "no seal"}})
 	for name, tc := range map[string]struct {
 		given Resident
 		want  bool
 	}{
-		"Life":     {Resident{Life: "xr"}, true},
-		"Other":    {Resident{Life: "other"}, false},
-		"Restored": {Resident{Life: "other", From: "one"}, true},
-		"Damaged":  {Resident{Life: "other", From: "damaged"}, false},
-		"Adopted": {Resident{Life: "other",
+		"Life":     {Resident{Instance: "xr"}, true},
+		"Other":    {Resident{Instance: "other"}, false},
+		"Restored": {Resident{Instance: "other", From: "one"}, true},
+		"Damaged":  {Resident{Instance: "other", From: "damaged"}, false},
+		"Adopted": {Resident{Instance: "other",
 			Of: &v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "first", NamespaceUID: "ns-9", Name: "db", XR: "y"}}, true},
-		"Merged": {Resident{Life: "other", Of: &v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "second", Name: "db"}},
+		"Merged": {Resident{Instance: "other", Of: &v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "second", Name: "db"}},
 			false},
 	} {
 		if got := tc.given.IsOf(c.Origin(), lineages[c.Origin()]); got != tc.want {

@@ -94,14 +94,14 @@ func (c Cluster) GatewayState(ctx context.Context) (*GatewayState, error) {
 	return s, client.IgnoreNotFound(err)
 }
 
-// ReadNote returns the catalog entry of a backup in a store, or nil if there is none.
-func (c Cluster) ReadNote(ctx context.Context, name string, origin v1.BackedUpInstance, record string) (*v1.StoreNote,
+// ReadEntry returns the catalog entry of a backup in a store, or nil if there is none.
+func (c Cluster) ReadEntry(ctx context.Context, name string, origin v1.BackedUpInstance, record string) (*v1.StoreEntry,
 	error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	var n *v1.StoreNote
+	var n *v1.StoreEntry
 	err := c.ask(ctx, name, func(s *Store) (err error) {
-		n, err = s.ReadNote(ctx, origin, record)
+		n, err = s.ReadEntry(ctx, origin, record)
 		return err
 	})
 	switch {
@@ -110,14 +110,14 @@ func (c Cluster) ReadNote(ctx context.Context, name string, origin v1.BackedUpIn
 	case errors.As(err, new(*unopenedError)):
 		return nil, err
 	case err != nil && !errors.As(err, new(*store.Error)):
-		return nil, &instance.UnreadableNoteError{Err: inStore(name, err)}
+		return nil, &instance.UnreadableEntryError{Err: inStore(name, err)}
 	}
 	return n, inStore(name, err)
 }
 
-// FindNotes returns the catalog entries in all stores for backups of a namespace. It omits known backups.
-func (c Cluster) FindNotes(ctx context.Context, namespace types.UID,
-	isKnown func(record string) bool) ([]instance.FoundNote, error) {
+// FindEntries returns the catalog entries in all stores for backups of a namespace. It omits known backups.
+func (c Cluster) FindEntries(ctx context.Context, namespace types.UID,
+	isKnown func(record string) bool) ([]instance.FoundEntry, error) {
 	all := &v1.BackupStoreList{}
 	if err := c.Reader.List(ctx, all); err != nil {
 		if meta.IsNoMatchError(err) {
@@ -127,12 +127,12 @@ func (c Cluster) FindNotes(ctx context.Context, namespace types.UID,
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	found, errs := make([][]instance.FoundNote, len(all.Items)), make([]error, len(all.Items))
+	found, errs := make([][]instance.FoundEntry, len(all.Items)), make([]error, len(all.Items))
 	var asked sync.WaitGroup
 	for i := range all.Items {
-		find := c.findNotesIn
+		find := c.findEntriesIn
 		if s := &all.Items[i]; s.Status.ProbeTime == nil && !s.Unreadable.Has("status.probeTime") {
-			find = c.findNotesInNew
+			find = c.findEntriesInNew
 		}
 		asked.Go(func() { found[i], errs[i] = find(ctx, &all.Items[i], namespace, isKnown) })
 	}
@@ -147,12 +147,12 @@ func (c Cluster) FindNotes(ctx context.Context, namespace types.UID,
 
 // Publish publishes a catalog entry if the store contains its archive. It checks this because a Job may have written
 // the archive to a different store by mistake.
-func (c Cluster) Publish(ctx context.Context, name string, n *v1.StoreNote) error {
+func (c Cluster) Publish(ctx context.Context, name string, n *v1.StoreEntry) error {
 	return c.askHeld(ctx, name, func(s *Store) error { return s.publishArchived(ctx, n) })
 }
 
 // publishArchived publishes a catalog entry if its archive exists.
-func (s *Store) publishArchived(ctx context.Context, n *v1.StoreNote) error {
+func (s *Store) publishArchived(ctx context.Context, n *v1.StoreEntry) error {
 	a := n.Spec.Archive
 	o, err := s.Stat(ctx, a.Path)
 	if store.Is(err, store.NotFound) {
@@ -166,7 +166,7 @@ func (s *Store) publishArchived(ctx context.Context, n *v1.StoreNote) error {
 			o.Size, a.Path, a.Size))
 	}
 	err = s.Publish(ctx, n)
-	if other := new(otherNoteError); errors.As(err, &other) {
+	if other := new(otherEntryError); errors.As(err, &other) {
 		return kerrors.NewConflict(v1.GroupVersion.WithResource("backupstores").GroupResource(), s.Name, err)
 	}
 	return inStore(s.Name, err)
@@ -175,7 +175,7 @@ func (s *Store) publishArchived(ctx context.Context, n *v1.StoreNote) error {
 // RemoveLeftovers deletes the files of failed attempts at a backup that is now published. It returns no error if the
 // store does not permit a deletion, or if there are too many files for one call. The remaining files are deleted
 // together with the backup.
-func (c Cluster) RemoveLeftovers(ctx context.Context, name string, n *v1.StoreNote) error {
+func (c Cluster) RemoveLeftovers(ctx context.Context, name string, n *v1.StoreEntry) error {
 	return c.askHeld(ctx, name, func(s *Store) error {
 		if err := s.RemoveLeftovers(ctx, n); !store.Is(err, store.Denied) && !errors.Is(err, errMore) {
 			return inStore(name, err)
@@ -198,7 +198,7 @@ func (c Cluster) RemoveAttempts(ctx context.Context, name string, i v1.BackedUpI
 func (c Cluster) Access(ctx context.Context, remote *change.Remote) (map[string][]byte, error) {
 	var s *Store
 	ask := c.ask
-	if remote.Folder != "" { // The files that a Job uploads there will later be published.
+	if remote.Prefix != "" { // The files that a Job uploads there will later be published.
 		ask = c.askHeld
 	}
 	if err := ask(ctx, remote.Store, func(opened *Store) error {
@@ -218,12 +218,12 @@ func (c Cluster) Access(ctx context.Context, remote *change.Remote) (map[string]
 	if err != nil {
 		return nil, err
 	}
-	life := agent.ReadAccessLife
-	if remote.Folder != "" {
-		life = agent.BackupAccessLife
+	instanceID := agent.ReadAccessLifetime
+	if remote.Prefix != "" {
+		instanceID = agent.BackupAccessLifetime
 	}
-	token, err := signer.Sign(gateway.Grant{Store: remote.Store, Folder: remote.Folder, Object: remote.Archive, Log: remote.Log},
-		c.Clock().Add(life))
+	token, err := signer.Sign(gateway.Grant{Store: remote.Store, Prefix: remote.Prefix, Object: remote.Archive, Log: remote.Log},
+		c.Clock().Add(instanceID))
 	if err != nil {
 		return nil, err
 	}
@@ -231,7 +231,7 @@ func (c Cluster) Access(ctx context.Context, remote *change.Remote) (map[string]
 		gateway.URLFile: []byte("https://" + net.JoinHostPort(g.Address.String(), strconv.Itoa(agent.GatewayPort))),
 		gateway.CAFile:  ca.Certificate, gateway.TokenFile: []byte(token),
 	}
-	if remote.Folder != "" {
+	if remote.Prefix != "" {
 		out[archive.RecipientsFile] = []byte(strings.Join(s.Recipients, "\n"))
 	}
 	if len(remote.Manifest) > 0 {
@@ -249,49 +249,49 @@ func (c Cluster) Open(ctx context.Context, name string) (out *Store, err error) 
 	return out, err
 }
 
-func (c Cluster) findNotesIn(ctx context.Context, backupStore *v1.BackupStore, namespace types.UID,
-	isKnown func(record string) bool) ([]instance.FoundNote, error) {
+func (c Cluster) findEntriesIn(ctx context.Context, backupStore *v1.BackupStore, namespace types.UID,
+	isKnown func(record string) bool) ([]instance.FoundEntry, error) {
 	name := backupStore.Name
 	s, err := c.open(ctx, backupStore)
 	if err != nil {
 		return nil, err
 	}
 	var backups []Found
-	var notes []readNote
+	var entries []readEntry
 	err = c.Lanes.do(ctx, backupStore, func() (err error) {
 		if backups, err = s.BackupsIn(ctx, namespace, isKnown); err == nil {
-			notes, err = s.readNotes(ctx, backups)
+			entries, err = s.readEntries(ctx, backups)
 		}
 		return err
 	})
 	if err != nil {
 		return nil, inStore(name, err)
 	}
-	var out []instance.FoundNote
+	var out []instance.FoundEntry
 	for i, b := range backups {
-		f := instance.FoundNote{Store: name, Record: b.Record, XR: b.XR}
-		n, err := notes[i].note, notes[i].err
+		f := instance.FoundEntry{Store: name, Record: b.Record, XR: b.XR}
+		n, err := entries[i].entry, entries[i].err
 		if store.Is(err, store.NotFound) {
 			continue // The object has just been removed.
 		}
 		if err == nil {
-			f.StoreNote = n
+			f.StoreEntry = n
 		}
 		word := backupStore.Annotations[v1.AnnotationForgetPrefix+b.Record]
-		f.Forgotten = word != "" && (f.StoreNote == nil && word == b.Record || f.StoreNote != nil && word == string(n.Record))
+		f.Forgotten = word != "" && (f.StoreEntry == nil && word == b.Record || f.StoreEntry != nil && word == string(n.Record))
 		out = append(out, f)
 	}
 	return out, nil
 }
 
-// findNotesInNew calls findNotesIn for a BackupStore that has never been reachable. The BackupStore may have been
+// findEntriesInNew calls findEntriesIn for a BackupStore that has never been reachable. The BackupStore may have been
 // created again, and its bucket may contain backups of this namespace. If it does not respond, instances wait for it
 // only if claims may use it. Otherwise the platform team is probably still setting it up.
-func (c Cluster) findNotesInNew(ctx context.Context, backupStore *v1.BackupStore, namespace types.UID,
-	isKnown func(record string) bool) ([]instance.FoundNote, error) {
+func (c Cluster) findEntriesInNew(ctx context.Context, backupStore *v1.BackupStore, namespace types.UID,
+	isKnown func(record string) bool) ([]instance.FoundEntry, error) {
 	asking, cancel := context.WithTimeout(ctx, newTimeout)
 	defer cancel()
-	found, err := c.findNotesIn(asking, backupStore, namespace, isKnown)
+	found, err := c.findEntriesIn(asking, backupStore, namespace, isKnown)
 	if err == nil {
 		return found, nil
 	}

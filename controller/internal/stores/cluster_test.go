@@ -74,7 +74,7 @@ func (c *realCluster) update(t *testing.T, change func(*v1.BackupStore)) {
 }
 
 // put uploads an archive to the path in a catalog entry.
-func (c *realCluster) put(t *testing.T, n *v1.StoreNote, size int) {
+func (c *realCluster) put(t *testing.T, n *v1.StoreEntry, size int) {
 	t.Helper()
 	n.Spec.Archive.Size = "100"
 	if err := c.open.Put(t.Context(), n.Spec.Archive.Path, make([]byte, size)); err != nil {
@@ -83,7 +83,7 @@ func (c *realCluster) put(t *testing.T, n *v1.StoreNote, size int) {
 }
 
 // publish publishes a backup with its archive.
-func (c *realCluster) publish(t *testing.T, n *v1.StoreNote) {
+func (c *realCluster) publish(t *testing.T, n *v1.StoreEntry) {
 	t.Helper()
 	c.put(t, n, 100)
 	if err := c.Publish(t.Context(), "offsite", n); err != nil {
@@ -96,8 +96,8 @@ func nobody(string) bool { return false }
 // TestRealCluster checks that a caller gets either all catalog entries or an error.
 func TestRealCluster(t *testing.T) {
 	c := newRealCluster(t)
-	n, lies := newNote("one", "x.tar.zst"), newNote("two", "x.tar.zst")
-	if got, err := c.FindNotes(t.Context(), "ns", nobody); err != nil || len(got) != 0 {
+	n, lies := newEntry("one", "x.tar.zst"), newEntry("two", "x.tar.zst")
+	if got, err := c.FindEntries(t.Context(), "ns", nobody); err != nil || len(got) != 0 {
 		t.Fatalf("want none, got %v, %v", got, err)
 	}
 	if err := c.Publish(t.Context(), "offsite", n); !errors.As(err, new(*change.MissingError)) {
@@ -114,46 +114,46 @@ func TestRealCluster(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	other := newNote("one", "y.tar.zst")
+	other := newEntry("one", "y.tar.zst")
 	c.put(t, other, 100)
 	if err := c.Publish(t.Context(), "offsite", other); !kerrors.IsConflict(err) {
 		t.Errorf("want a conflict, got %v", err)
 	}
-	if got, err := c.ReadNote(t.Context(), "offsite", n.Spec.Instance, "one"); err != nil || !equalNotes(got, n) {
+	if got, err := c.ReadEntry(t.Context(), "offsite", n.Spec.Instance, "one"); err != nil || !equalEntries(got, n) {
 		t.Errorf("want the note, got %v, %v", got, err)
 	}
-	if got, err := c.ReadNote(t.Context(), "offsite", n.Spec.Instance, "none"); err != nil || got != nil {
+	if got, err := c.ReadEntry(t.Context(), "offsite", n.Spec.Instance, "none"); err != nil || got != nil {
 		t.Errorf("want none, got %v, %v", got, err)
 	}
-	if _, err := c.ReadNote(t.Context(), "nobodys", n.Spec.Instance, "one"); err == nil || kerrors.IsNotFound(err) ||
+	if _, err := c.ReadEntry(t.Context(), "nobodys", n.Spec.Instance, "one"); err == nil || kerrors.IsNotFound(err) ||
 		!strings.Contains(err.Error(), "use the same bucket") {
 		t.Errorf("want what to do about a store that is gone, got %v", err)
 	}
 	if err := c.RemoveLeftovers(t.Context(), "offsite", n); err != nil {
 		t.Error(err)
 	}
-	if got := c.open.keys(t, v1.StoreFolder(n.Spec.Instance, "one")); len(got) != 2 {
+	if got := c.open.keys(t, v1.StorePrefix(n.Spec.Instance, "one")); len(got) != 2 {
 		t.Errorf("want archive and note, got %q", got)
 	}
 }
 
-func TestRealFindNotes(t *testing.T) {
+func TestRealFindEntries(t *testing.T) {
 	c := newRealCluster(t)
-	n := newNote("one", "x.tar.zst")
+	n := newEntry("one", "x.tar.zst")
 	c.publish(t, n)
-	find := func() []instance.FoundNote {
+	find := func() []instance.FoundEntry {
 		t.Helper()
-		got, err := c.FindNotes(t.Context(), "ns", nobody)
+		got, err := c.FindEntries(t.Context(), "ns", nobody)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return got
 	}
-	if got := find(); len(got) != 1 || got[0].Forgotten || !equalNotes(got[0].StoreNote, n) || got[0].Store != "offsite" ||
+	if got := find(); len(got) != 1 || got[0].Forgotten || !equalEntries(got[0].StoreEntry, n) || got[0].Store != "offsite" ||
 		got[0].Record != "one" || got[0].XR != "xr" {
 		t.Errorf("want the note, got %+v", got)
 	}
-	if got, err := c.FindNotes(t.Context(), "ns", func(r string) bool { return r == "one" }); err != nil || len(got) != 0 {
+	if got, err := c.FindEntries(t.Context(), "ns", func(r string) bool { return r == "one" }); err != nil || len(got) != 0 {
 		t.Errorf("it is known already, got %v, %v", got, err)
 	}
 	forget := func(word string) {
@@ -165,10 +165,10 @@ func TestRealFindNotes(t *testing.T) {
 		}
 	}
 	forget("")
-	if err := c.open.Put(t.Context(), manifestOf(v1.StoreFolder(n.Spec.Instance, "one")), []byte(`{}`)); err != nil {
+	if err := c.open.Put(t.Context(), manifestOf(v1.StorePrefix(n.Spec.Instance, "one")), []byte(`{}`)); err != nil {
 		t.Fatal(err)
 	}
-	if got := find(); len(got) != 1 || got[0].StoreNote != nil || got[0].Forgotten {
+	if got := find(); len(got) != 1 || got[0].StoreEntry != nil || got[0].Forgotten {
 		t.Errorf("want one that cannot be read, got %+v", got)
 	}
 	if forget("one"); !find()[0].Forgotten {
@@ -177,20 +177,20 @@ func TestRealFindNotes(t *testing.T) {
 	c.proxy.Break(func(*http.Request) storetest.Fault {
 		return storetest.Fault{Status: http.StatusForbidden, Code: "InvalidAccessKeyId"}
 	})
-	if got, err := c.FindNotes(t.Context(), "ns", nobody); !store.Is(err, store.Unknown) ||
+	if got, err := c.FindEntries(t.Context(), "ns", nobody); !store.Is(err, store.Unknown) ||
 		!strings.Contains(err.Error(), "BackupStore offsite") {
 		t.Errorf("want that it does not answer, got %v, %v", got, err)
 	}
 }
 
-// TestRealFindNotesInNew checks that a BackupStore which was created again is read even before its first probe. If it
+// TestRealFindEntriesInNew checks that a BackupStore which was created again is read even before its first probe. If it
 // does not answer, instances wait only if claims may use it.
-func TestRealFindNotesInNew(t *testing.T) {
+func TestRealFindEntriesInNew(t *testing.T) {
 	c := newRealCluster(t)
-	n := newNote("one", "x.tar.zst")
+	n := newEntry("one", "x.tar.zst")
 	c.publish(t, n)
 	c.update(t, func(b *v1.BackupStore) { b.Status.ProbeTime = nil })
-	if got, err := c.FindNotes(t.Context(), "ns", nobody); err != nil || len(got) != 1 {
+	if got, err := c.FindEntries(t.Context(), "ns", nobody); err != nil || len(got) != 1 {
 		t.Errorf("want the note, got %v, %v", got, err)
 	}
 	c.proxy.Break(func(*http.Request) storetest.Fault {
@@ -213,7 +213,7 @@ func TestRealFindNotesInNew(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got, err := c.FindNotes(t.Context(), "ns", nobody); len(got) != 0 || (err != nil) != tc.waits {
+		if got, err := c.FindEntries(t.Context(), "ns", nobody); len(got) != 0 || (err != nil) != tc.waits {
 			t.Errorf("%s want to wait: %t, got %v, %v", tc.reason, tc.waits, got, err)
 		}
 		if err := client.IgnoreNotFound(c.kube.Delete(t.Context(), p)); err != nil {
@@ -222,24 +222,24 @@ func TestRealFindNotesInNew(t *testing.T) {
 	}
 }
 
-// TestRealManyNotes reads more entries than are read concurrently. The result must have the order of the prefixes. If
+// TestRealManyEntries reads more entries than are read concurrently. The result must have the order of the prefixes. If
 // the store does not return an entry, the whole read must fail.
-func TestRealManyNotes(t *testing.T) {
+func TestRealManyEntries(t *testing.T) {
 	c := newRealCluster(t)
 	var want []string
 	for i := range 3 * readAtOnce {
-		n := newNote(fmt.Sprintf("backup-%02d", i), "x.tar.zst")
+		n := newEntry(fmt.Sprintf("backup-%02d", i), "x.tar.zst")
 		c.publish(t, n)
 		want = append(want, n.Name)
 	}
-	found, err := c.FindNotes(t.Context(), "ns", nobody)
+	found, err := c.FindEntries(t.Context(), "ns", nobody)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
 	for _, f := range found {
-		if f.StoreNote == nil || f.Name != f.Record {
-			t.Errorf("the note of %s is %v", f.Record, f.StoreNote)
+		if f.StoreEntry == nil || f.Name != f.Record {
+			t.Errorf("the note of %s is %v", f.Record, f.StoreEntry)
 		}
 		got = append(got, f.Record)
 	}
@@ -257,7 +257,7 @@ func TestRealManyNotes(t *testing.T) {
 		}
 		return storetest.Fault{}
 	})
-	if found, err := c.FindNotes(t.Context(), "ns", nobody); !store.Is(err, store.Denied) || found != nil {
+	if found, err := c.FindEntries(t.Context(), "ns", nobody); !store.Is(err, store.Denied) || found != nil {
 		t.Errorf("want what the store has said, got %d, %v", len(found), err)
 	}
 	if n := reads.Load(); n > 5+2*readAtOnce {
@@ -268,8 +268,8 @@ func TestRealManyNotes(t *testing.T) {
 // TestRealAccess checks that the access of a Job is limited to one prefix or one archive.
 func TestRealAccess(t *testing.T) {
 	c := newRealCluster(t)
-	for subject, r := range map[string]change.Remote{"no gateway": {Store: "offsite", Folder: "v1/ns/xr/one"},
-		"no store": {Store: "nobodys", Folder: "v1/ns/xr/one"}} {
+	for subject, r := range map[string]change.Remote{"no gateway": {Store: "offsite", Prefix: "v1/ns/xr/one"},
+		"no store": {Store: "nobodys", Prefix: "v1/ns/xr/one"}} {
 		if _, err := c.Access(t.Context(), &r); err == nil {
 			t.Errorf("%s: access is given", subject)
 		}
@@ -285,7 +285,7 @@ func TestRealAccess(t *testing.T) {
 		c.kube.Create(context.Background(), service)); err != nil {
 		t.Fatal(err)
 	}
-	writes, err := c.Access(t.Context(), &change.Remote{Store: "offsite", Folder: "v1/ns/xr/one"})
+	writes, err := c.Access(t.Context(), &change.Remote{Store: "offsite", Prefix: "v1/ns/xr/one"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +303,7 @@ func TestRealAccess(t *testing.T) {
 	}
 	for _, told := range []map[string][]byte{writes, reads} {
 		for key, value := range told {
-			for _, secret := range []string{storetest.Secret, c.open.Seal.Text(), c.open.file.Identity,
+			for _, secret := range []string{storetest.Secret, c.open.Sign.Text(), c.open.file.Identity,
 				string(signer.Data[signerKey]), string(signer.Data[caKeyKey])} {
 				if strings.Contains(string(value), secret) {
 					t.Errorf("%s has what no namespace may have", key)
@@ -311,7 +311,7 @@ func TestRealAccess(t *testing.T) {
 			}
 		}
 	}
-	if _, err := c.Access(t.Context(), &change.Remote{Store: "offsite", Folder: path.Join("..", "v1")}); err == nil {
+	if _, err := c.Access(t.Context(), &change.Remote{Store: "offsite", Prefix: path.Join("..", "v1")}); err == nil {
 		t.Error("a folder that leads out is given")
 	}
 }

@@ -36,7 +36,7 @@ func newBackupStore(recipient, identity *age.X25519Identity) (*v1.BackupStore, S
 		Credentials: &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "credentials"},
 			Data: map[string][]byte{v1.StoreAccessKey: []byte("a\n"), v1.StoreSecretKey: []byte("s")}},
 		Key: &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "key"},
-			Data: map[string][]byte{v1.StoreSealKey: []byte(store.NewSealKey().Text() + "\n")}},
+			Data: map[string][]byte{v1.StoreSigningKey: []byte(store.NewSigningKey().Text() + "\n")}},
 	}
 	if recipient != nil {
 		s.Spec.Recipients = []string{recipient.Recipient().String()}
@@ -47,12 +47,12 @@ func newBackupStore(recipient, identity *age.X25519Identity) (*v1.BackupStore, S
 	return s, secrets
 }
 
-func newNote(record, object string) *v1.StoreNote { //nolint:unparam // Tests with the tag store use others.
+func newEntry(record, object string) *v1.StoreEntry { //nolint:unparam // Tests with the tag store use others.
 	i := v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "team", NamespaceUID: "ns", Name: "db", XR: "xr"}
-	n := &v1.StoreNote{Name: record, Manifest: json.RawMessage(`{"format":1}`)}
+	n := &v1.StoreEntry{Name: record, Manifest: json.RawMessage(`{"format":1}`)}
 	n.Record, n.AnnouncedAt = "uid-"+"record", metav1.NewTime(now)
 	n.Spec = v1.BackupRecordSpec{Instance: i, Image: "mysql:8.4 <&>", Number: 7,
-		Archive: &v1.Archive{Store: "offsite", Path: path.Join(v1.StoreFolder(i, record), object),
+		Archive: &v1.Archive{Store: "offsite", Path: path.Join(v1.StorePrefix(i, record), object),
 			SHA256: strings.Repeat("a", 64)}}
 	return n
 }

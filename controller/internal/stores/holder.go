@@ -101,17 +101,17 @@ func decideHold(s holdState) holdStep {
 	case s.takeOver != "" && s.takeOver == s.holderID():
 		return holdStep{write: s.replaced()}
 	case s.found == nil:
-		return holdStep{reason: s.saysUnreadable()}
+		return holdStep{reason: s.unreadableMessage()}
 	case s.found.Contested:
-		return holdStep{reason: s.saysContested()}
+		return holdStep{reason: s.contestedMessage()}
 	case slices.Contains(s.known[s.found.ID], s.found.Nonce):
 		return holdStep{write: s.renewed(), current: s.found.Nonce}
 	case s.isRival():
 		contested := *s.found
 		contested.Contested = true
-		return holdStep{write: &contested, reason: s.saysContested()}
+		return holdStep{write: &contested, reason: s.contestedMessage()}
 	}
-	return holdStep{reason: s.saysHeld()}
+	return holdStep{reason: s.heldMessage()}
 }
 
 func (s *holdState) holderID() string {
@@ -149,14 +149,14 @@ func (s *holdState) replaced() *Holder {
 	return &out
 }
 
-func (s *holdState) saysHeld() string {
+func (s *holdState) heldMessage() string {
 	return fmt.Sprintf("another cluster holds this bucket and prefix (holder %s, renewed at %s). Backups there can be "+
 		"read and restored, but this cluster neither publishes nor deletes any. Give each cluster a bucket or prefix of "+
 		"its own. If the other cluster no longer exists, run: %s", s.found.ID,
 		s.found.RenewedAt.UTC().Format(time.RFC3339), s.howToTakeOver())
 }
 
-func (s *holdState) saysContested() string {
+func (s *holdState) contestedMessage() string {
 	return fmt.Sprintf("two clusters use this bucket and prefix as their own, or this cluster was restored from an "+
 		"earlier state (holder %s, renewed at %s). Neither cluster publishes or deletes backups until you decide. "+
 		"Remove the credentials of the store from the cluster that is the copy. Then, on the cluster that stays in "+
@@ -164,7 +164,7 @@ func (s *holdState) saysContested() string {
 		s.found.RenewedAt.UTC().Format(time.RFC3339), s.howToTakeOver())
 }
 
-func (s *holdState) saysUnreadable() string {
+func (s *holdState) unreadableMessage() string {
 	return fmt.Sprintf("the object %s below the prefix was not written with this BackupStore's key. Another cluster "+
 		"may use the prefix: this cluster neither publishes nor deletes backups. "+
 		"Give each cluster a bucket or prefix of its own. If no other cluster uses it, run: %s", holderKey, s.howToTakeOver())
@@ -215,7 +215,7 @@ func (h *Holders) Check(ctx context.Context, s *Store) error {
 // readHolder returns the holder of the prefix, if there is one, and the ETag of the object. If the object is not
 // signed with this key, it returns an ID for the object instead.
 func (s *Store) readHolder(ctx context.Context) (found *Holder, unreadable, etag string, err error) {
-	raw, etag, err := s.ReadTagged(ctx, holderKey, store.MaxSealed)
+	raw, etag, err := s.ReadTagged(ctx, holderKey, store.MaxSigned)
 	switch {
 	case store.Is(err, store.NotFound):
 		return nil, "", "", nil
@@ -223,7 +223,7 @@ func (s *Store) readHolder(ctx context.Context) (found *Holder, unreadable, etag
 		return nil, "", "", err
 	}
 	found = &Holder{}
-	if err != nil || s.Seal.Open(holderKey, raw, found) != nil || !holderID.MatchString(found.ID) {
+	if err != nil || s.Sign.Open(holderKey, raw, found) != nil || !holderID.MatchString(found.ID) {
 		sum := sha256.Sum256(append([]byte(etag), raw...))
 		return nil, "unreadable-" + hex.EncodeToString(sum[:8]), etag, nil //nolint:nilerr // If the object is too large to be read, it is not a holder either.
 	}
@@ -233,7 +233,7 @@ func (s *Store) readHolder(ctx context.Context) (found *Holder, unreadable, etag
 // Hold renews this cluster's hold on the prefix of a store, or returns a HeldError. It calls note with the nonces to
 // store before it writes to the store.
 func (h *Holders) Hold(ctx context.Context, s *Store, backupStore *v1.BackupStore, all []v1.BackupStore, now time.Time,
-	note func(*v1.StoreHolder) error) error {
+	entry func(*v1.StoreHolder) error) error {
 	found, unreadable, etag, err := s.readHolder(ctx)
 	if err != nil {
 		return err
@@ -247,7 +247,7 @@ func (h *Holders) Hold(ctx context.Context, s *Store, backupStore *v1.BackupStor
 	log.FromContext(ctx).V(1).Info("Checked who holds the prefix of the store", "holder", state.holderID(), "isOurs",
 		step.reason == "")
 	if step.write != nil {
-		if err := h.write(ctx, s, backupStore, step, etag, note); err != nil {
+		if err := h.write(ctx, s, backupStore, step, etag, entry); err != nil {
 			return err
 		}
 	}
@@ -289,7 +289,7 @@ func (h *Holders) known(all []v1.BackupStore) map[string][]string {
 
 // write writes a holder. It stores a nonce of this cluster first, so that the nonce is known after a crash.
 func (h *Holders) write(ctx context.Context, s *Store, backupStore *v1.BackupStore, step holdStep, etag string,
-	note func(*v1.StoreHolder) error) error {
+	entry func(*v1.StoreHolder) error) error {
 	next := v1.StoreHolder{ID: step.write.ID}
 	if previous := backupStore.Status.Holder; previous != nil && previous.ID == next.ID {
 		next.Nonces = previous.Nonces
@@ -297,10 +297,10 @@ func (h *Holders) write(ctx context.Context, s *Store, backupStore *v1.BackupSto
 	if step.reason == "" {
 		next.Nonces = addNonce(next.Nonces, step.current, step.write.Nonce)
 	}
-	if err := note(&next); err != nil {
+	if err := entry(&next); err != nil {
 		return err
 	}
-	raw, err := s.Seal.Seal(holderKey, step.write)
+	raw, err := s.Sign.Sign(holderKey, step.write)
 	if err != nil {
 		return err
 	}

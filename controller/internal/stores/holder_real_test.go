@@ -21,7 +21,7 @@ func TestRealHolder(t *testing.T) {
 			t.Fatalf("want the hold, got %v", err)
 		}
 	}
-	_, etag, err := c.open.ReadTagged(ctx, holderKey, store.MaxSealed)
+	_, etag, err := c.open.ReadTagged(ctx, holderKey, store.MaxSigned)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestRealHolder(t *testing.T) {
 		}
 	}
 	c.Holders = ours.Holders
-	n := newNote("one", "x.tar.zst")
+	n := newEntry("one", "x.tar.zst")
 	c.put(t, n, 100)
 	for subject, err := range map[string]error{
 		"Publish": c.Publish(ctx, "offsite", n), "Tidy": c.RemoveLeftovers(ctx, "offsite", n),
@@ -61,7 +61,7 @@ func TestRealHolder(t *testing.T) {
 	if _, err := c.open.Stat(ctx, n.Spec.Archive.Path); err != nil {
 		t.Errorf("want the archive untouched, got %v", err)
 	}
-	if got, err := c.FindNotes(ctx, "ns", nobody); err != nil || len(got) != 0 {
+	if got, err := c.FindEntries(ctx, "ns", nobody); err != nil || len(got) != 0 {
 		t.Errorf("reading goes on, got %v, %v", got, err)
 	}
 	ours.takeOver(t)

@@ -228,7 +228,7 @@ func TestHoldNewcomer(t *testing.T) {
 	if err := other.look(ctx); !isHeld(err) || !strings.Contains(err.Error(), "not written with this BackupStore's key") {
 		t.Errorf("it has another key: want that nothing is published, got %v", err)
 	}
-	other.open.Seal = c.open.Seal
+	other.open.Sign = c.open.Sign
 	for range 2 {
 		if err := other.look(ctx); !isHeld(err) || !strings.Contains(err.Error(), "another cluster holds") {
 			t.Errorf("want that nothing is published, got %v", err)
@@ -254,7 +254,7 @@ func TestNothingWithoutHold(t *testing.T) {
 	if err := c.look(ctx); err != nil {
 		t.Fatal(err)
 	}
-	n := newNote("one", "x.tar.zst")
+	n := newEntry("one", "x.tar.zst")
 	n.Spec.Archive.Size = "3"
 	if err := c.open.Put(ctx, n.Spec.Archive.Path, []byte("abc")); err != nil {
 		t.Fatal(err)
@@ -277,13 +277,13 @@ func TestNothingWithoutHold(t *testing.T) {
 	}
 	for subject, err := range map[string]error{
 		"Remove": c.open.Remove(ctx, n.Spec.Instance, "one", strings.Repeat("b", 64)),
-		"Tidy": c.open.RemoveLeftovers(ctx, func() *v1.StoreNote {
-			other := newNote("one", "y.tar.zst")
+		"Tidy": c.open.RemoveLeftovers(ctx, func() *v1.StoreEntry {
+			other := newEntry("one", "y.tar.zst")
 			other.Spec.Archive.SHA256 = strings.Repeat("b", 64)
 			return other
 		}()),
 	} {
-		if other := new(otherNoteError); !errors.As(err, &other) {
+		if other := new(otherEntryError); !errors.As(err, &other) {
 			t.Errorf("%s of what another note says: want a refusal, got %v", subject, err)
 		}
 	}
@@ -324,15 +324,15 @@ func TestProbesOfOneName(t *testing.T) {
 	}
 }
 
-// TestHeldCondition checks that the condition contains the complete command to take over the prefix.
-func TestHeldCondition(t *testing.T) {
+// TestBlockedCondition checks that the condition contains the complete command to take over the prefix.
+func TestBlockedCondition(t *testing.T) {
 	m := s3memory.New(t)
 	c := newHoldingCluster(t, m)
 	if err := c.look(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	other := newHoldingCluster(t, m)
-	other.open.Seal = c.open.Seal
+	other.open.Sign = c.open.Sign
 	held := other.look(t.Context())
 	next, err := NextStatus(other.backupStore, other.open, store.Finding{}, held, now)
 	if err != nil || len(next.Conditions) != 1 {
@@ -341,7 +341,7 @@ func TestHeldCondition(t *testing.T) {
 	command := "kubectl annotate backupstore offsite --overwrite crossplane-mysql.io/take-over-prefix=" +
 		c.backupStore.Status.Holder.ID
 	if condition := next.Conditions[0]; condition.Status != metav1.ConditionFalse ||
-		condition.Reason != v1.ReasonPrefixHeld || !strings.HasSuffix(condition.Message, command) {
+		condition.Reason != v1.ReasonPrefixInUse || !strings.HasSuffix(condition.Message, command) {
 		t.Errorf("want the command, got %+v", condition)
 	}
 }

@@ -49,7 +49,7 @@ func NewLanes(now func() time.Time) *Lanes { return &Lanes{now: now, byStore: ma
 // Answered records that a store has answered, so that it may be called again at once.
 func (l *Lanes) Answered(name string) {
 	if l != nil {
-		l.note(l.lane(name), nil)
+		l.entry(l.lane(name), nil)
 	}
 }
 
@@ -65,7 +65,7 @@ func (l *Lanes) do(ctx context.Context, backupStore *v1.BackupStore, ask func() 
 	}
 	defer func() { <-w.slots }()
 	err = ask()
-	if l.note(w, err) {
+	if l.entry(w, err) {
 		log.FromContext(ctx).V(1).Info("The store did not respond, and is not contacted for a while", "store",
 			backupStore.Name, "after", restAfter, "error", err)
 	}
@@ -121,9 +121,9 @@ func (l *Lanes) isSilent(w *lane, backupStore *v1.BackupStore) error {
 	return nil
 }
 
-// note records whether a store has answered. If it has not, note returns true, and the store is not called for a
+// entry records whether a store has answered. If it has not, note returns true, and the store is not called for a
 // while.
-func (l *Lanes) note(w *lane, err error) (isSilent bool) {
+func (l *Lanes) entry(w *lane, err error) (isSilent bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w.silent, w.until = nil, time.Time{}

@@ -110,17 +110,17 @@ func TestSwallowingStore(t *testing.T) {
 	c := Cluster{Reader: kube, Namespace: "system", Clock: time.Now, Lanes: NewLanes(time.Now)}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	origin := newNote("one", "x.tar.zst").Spec.Instance
+	origin := newEntry("one", "x.tar.zst").Spec.Instance
 	for range 20 {
-		go func() { _, _ = c.ReadNote(ctx, "swallows", origin, "one") }()
+		go func() { _, _ = c.ReadEntry(ctx, "swallows", origin, "one") }()
 	}
 	time.Sleep(4 * time.Second) // All callers except maxAsking have failed.
 	begin := time.Now()
-	if n, err := c.ReadNote(ctx, "good", origin, "one"); n != nil || err != nil || time.Since(begin) > 10*time.Second {
+	if n, err := c.ReadEntry(ctx, "good", origin, "one"); n != nil || err != nil || time.Since(begin) > 10*time.Second {
 		t.Errorf("want its answer, got %v, %v after %s", n, err, time.Since(begin))
 	}
 	begin = time.Now()
-	if _, err := c.ReadNote(ctx, "swallows", origin, "one"); err == nil || time.Since(begin) > 10*time.Second {
+	if _, err := c.ReadEntry(ctx, "swallows", origin, "one"); err == nil || time.Since(begin) > 10*time.Second {
 		t.Errorf("want that it fails soon, got %v after %s", err, time.Since(begin))
 	}
 }

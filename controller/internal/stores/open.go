@@ -22,8 +22,8 @@ type Store struct {
 
 	// Name is the name of the BackupStore.
 	Name string
-	// Seal is the signing key of catalog entries.
-	Seal store.SealKey
+	// Sign is the signing key of catalog entries.
+	Sign store.SigningKey
 	// Recipients are the configured recipients that archives are encrypted for. It is empty if archives are not
 	// encrypted.
 	Recipients []string
@@ -91,12 +91,12 @@ func noSecret(name string) error {
 func (s *Store) AgeRecipients() []age.Recipient { return s.recipients }
 
 func (s *Store) takeKeys(secret *corev1.Secret) error {
-	seal, err := valueOf(secret, v1.StoreSealKey)
+	signingKey, err := valueOf(secret, v1.StoreSigningKey)
 	if err != nil {
 		return err
 	}
-	if s.Seal, err = store.ParseSealKey(seal); err != nil {
-		return fmt.Errorf("key %q of Secret %q: %w", v1.StoreSealKey, secret.Name, err)
+	if s.Sign, err = store.ParseSigningKey(signingKey); err != nil {
+		return fmt.Errorf("key %q of Secret %q: %w", v1.StoreSigningKey, secret.Name, err)
 	}
 	if len(s.Recipients) > 0 {
 		if s.recipients, err = age.ParseRecipients(strings.NewReader(strings.Join(s.Recipients, "\n"))); err != nil {

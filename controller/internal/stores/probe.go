@@ -22,10 +22,10 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
 )
 
-// probeFolder is the prefix of the objects for probes. It is followed by the name of the BackupStore and the ID of
+// probePrefix is the prefix of the objects for probes. It is followed by the name of the BackupStore and the ID of
 // the process. Two BackupStores with the same prefix therefore do not overwrite each other's objects. The same holds
 // for two clusters with the same BackupStore name.
-const probeFolder = "v1/probe"
+const probePrefix = "v1/probe"
 
 // process is a random ID of this process.
 var process = strings.ToLower(rand.Text())
@@ -34,7 +34,7 @@ var process = strings.ToLower(rand.Text())
 var errIdentity = errors.New("the identity cannot decrypt objects that are encrypted for the recipients, so " +
 	"backups could be written but not restored")
 
-func (s *Store) probeKey() string { return path.Join(probeFolder, s.Name, process, "object") }
+func (s *Store) probeKey() string { return path.Join(probePrefix, s.Name, process, "object") }
 
 // Look probes a store. It writes, reads, decrypts and deletes an object.
 func (s *Store) Look(ctx context.Context) (store.Finding, error) {
@@ -111,7 +111,7 @@ func NextStatus(s *v1.BackupStore, open *Store, found store.Finding, err error, 
 // reasonOf returns the reason of a failed probe.
 func reasonOf(err error) string {
 	if errors.As(err, new(*HeldError)) {
-		return v1.ReasonPrefixHeld
+		return v1.ReasonPrefixInUse
 	}
 	return string(store.KindOf(err))
 }

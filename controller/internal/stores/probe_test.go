@@ -36,9 +36,9 @@ func TestOpen(t *testing.T) {
 			`"accessKey" of Secret "credentials"`},
 		"EmptySecret": {func(_ *v1.BackupStore, s *Secrets) { s.Credentials.Data[v1.StoreSecretKey] = []byte(" \n") },
 			`"secretKey" of Secret "credentials"`},
-		"NoSealKey": {func(_ *v1.BackupStore, s *Secrets) { delete(s.Key.Data, v1.StoreSealKey) },
+		"NoSealKey": {func(_ *v1.BackupStore, s *Secrets) { delete(s.Key.Data, v1.StoreSigningKey) },
 			`"sealKey" of Secret "key"`},
-		"ShortSealKey": {func(_ *v1.BackupStore, s *Secrets) { s.Key.Data[v1.StoreSealKey] = []byte("AAAA") }, "32 bytes"},
+		"ShortSealKey": {func(_ *v1.BackupStore, s *Secrets) { s.Key.Data[v1.StoreSigningKey] = []byte("AAAA") }, "32 bytes"},
 		"Recipient":    {func(b *v1.BackupStore, _ *Secrets) { b.Spec.Recipients = []string{"age1nobody"} }, "recipients"},
 		"Identity": {func(_ *v1.BackupStore, s *Secrets) {
 			s.Key.Data[v1.StoreIdentity] = []byte("AGE-SECRET-KEY-1NONE")
@@ -262,7 +262,7 @@ func TestSecrets(t *testing.T) {
 	}
 	first := next("nothing is there", true, open)
 	if raw := string(first.Data[StoresFile]); !strings.Contains(raw, id.String()) ||
-		!strings.Contains(raw, `"secretKey":"s"`) || strings.Contains(raw, string(secrets.Key.Data[v1.StoreSealKey][:20])) {
+		!strings.Contains(raw, `"secretKey":"s"`) || strings.Contains(raw, string(secrets.Key.Data[v1.StoreSigningKey][:20])) {
 		t.Errorf("want credentials and identity, and no seal, got %s", raw)
 	}
 	for _, v := range first.Data {
@@ -284,7 +284,7 @@ func TestSecrets(t *testing.T) {
 		t.Error("want a certificate for the address")
 	}
 	next("as before", false)
-	state.Now = now.Add(certificate.Life * 2 / 3).Add(2 * certificate.Slack)
+	state.Now = now.Add(certificate.Instance * 2 / 3).Add(2 * certificate.Slack)
 	next("the certificate grows old", true)
 	next("as before", false)
 	for _, key := range []string{signerKey, caCertKey, caKeyKey} {

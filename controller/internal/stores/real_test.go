@@ -55,15 +55,15 @@ func TestRealLook(t *testing.T) {
 	}
 }
 
-func (s *Store) keys(t *testing.T, folder string) []string {
+func (s *Store) keys(t *testing.T, dir string) []string {
 	t.Helper()
-	os, err := s.List(t.Context(), folder, 100)
+	os, err := s.List(t.Context(), dir, 100)
 	if err != nil {
 		t.Fatal(err)
 	}
 	out := make([]string, 0, len(os))
 	for _, o := range os {
-		out = append(out, strings.TrimPrefix(o.Key, folder+"/"))
+		out = append(out, strings.TrimPrefix(o.Key, dir+"/"))
 	}
 	return out
 }
@@ -80,7 +80,7 @@ func TestRealPublish(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for n := 1; n < 20; n++ {
-				want := newNote(strings.ToLower(fmt.Sprintf("%s-%d", name, n)), "x.tar.zst")
+				want := newEntry(strings.ToLower(fmt.Sprintf("%s-%d", name, n)), "x.tar.zst")
 				seen := 0
 				p.Break(func(*http.Request) storetest.Fault {
 					if seen++; seen == n {
@@ -93,11 +93,11 @@ func TestRealPublish(t *testing.T) {
 				if err != nil { // The controller retries.
 					err = s.Publish(t.Context(), want)
 				}
-				got, rerr := s.ReadNote(t.Context(), want.Spec.Instance, want.Name)
-				if err != nil || rerr != nil || !equalNotes(got, want) {
+				got, rerr := s.ReadEntry(t.Context(), want.Spec.Instance, want.Name)
+				if err != nil || rerr != nil || !equalEntries(got, want) {
 					t.Errorf("%d: want the note, got %v, %v, %v", n, got, err, rerr)
 				}
-				if err := s.Publish(t.Context(), newNote(want.Name, "other.tar.zst")); !errors.As(err, new(*otherNoteError)) {
+				if err := s.Publish(t.Context(), newEntry(want.Name, "other.tar.zst")); !errors.As(err, new(*otherEntryError)) {
 					t.Errorf("%d: want that another one is there, got %v", n, err)
 				}
 				if seen < n {
@@ -117,7 +117,7 @@ func TestRealRivals(t *testing.T) {
 		errs := make([]error, 4)
 		for i := range errs {
 			all.Go(func() {
-				n := newNote(fmt.Sprintf("record-%d", round), fmt.Sprintf("%d.tar.zst", i))
+				n := newEntry(fmt.Sprintf("record-%d", round), fmt.Sprintf("%d.tar.zst", i))
 				errs[i] = s.Publish(t.Context(), n)
 				// The other entry may exist but not be readable yet. The controller would retry.
 				for tries := 0; store.Is(errs[i], store.NotFound) && tries < 100; tries++ {
@@ -129,55 +129,55 @@ func TestRealRivals(t *testing.T) {
 		all.Wait()
 		won := -1
 		for i, err := range errs {
-			if other := new(otherNoteError); err == nil && won < 0 {
+			if other := new(otherEntryError); err == nil && won < 0 {
 				won = i
 			} else if !errors.As(err, &other) {
 				t.Errorf("round %d: want one that wins, got %v", round, errs)
 			}
 		}
-		n := newNote(fmt.Sprintf("record-%d", round), fmt.Sprintf("%d.tar.zst", won))
-		if got, err := s.ReadNote(t.Context(), n.Spec.Instance, n.Name); err != nil || !equalNotes(got, n) {
+		n := newEntry(fmt.Sprintf("record-%d", round), fmt.Sprintf("%d.tar.zst", won))
+		if got, err := s.ReadEntry(t.Context(), n.Spec.Instance, n.Name); err != nil || !equalEntries(got, n) {
 			t.Errorf("round %d: want that of %d, got %v, %v", round, won, got, err)
 		}
 	}
 }
 
-// TestRealHostileNotes checks that invalid catalog entries are refused.
-func TestRealHostileNotes(t *testing.T) {
+// TestRealHostileEntries checks that invalid catalog entries are refused.
+func TestRealHostileEntries(t *testing.T) {
 	_, s := openReal(t, nil, nil)
-	n := newNote("one", "x.tar.zst")
+	n := newEntry("one", "x.tar.zst")
 	if err := s.Publish(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
-	key := manifestOf(v1.StoreFolder(n.Spec.Instance, "one"))
-	whole, err := s.ReadSmall(t.Context(), key, store.MaxSealed)
+	key := manifestOf(v1.StorePrefix(n.Spec.Instance, "one"))
+	whole, err := s.ReadSmall(t.Context(), key, store.MaxSigned)
 	if err != nil {
 		t.Fatal(err)
 	}
-	stranger, err := store.NewSealKey().Seal(key, n)
+	stranger, err := store.NewSigningKey().Sign(key, n)
 	if err != nil {
 		t.Fatal(err)
 	}
-	elsewhere := newNote("two", "x.tar.zst")
-	ours, err := s.Seal.Seal(key, elsewhere) // This simulates a bug of the product.
+	elsewhere := newEntry("two", "x.tar.zst")
+	ours, err := s.Sign.Sign(key, elsewhere) // This simulates a bug of the product.
 	if err != nil {
 		t.Fatal(err)
 	}
-	noArchive := newNote("one", "x.tar.zst")
+	noArchive := newEntry("one", "x.tar.zst")
 	noArchive.Spec.Archive.Path = "v1/ns/other/one/x.tar.zst"
-	other, err := s.Seal.Seal(key, noArchive)
+	other, err := s.Sign.Sign(key, noArchive)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, raw := range map[string][]byte{
 		"Stranger": stranger, "OfAnother": ours, "ArchiveElsewhere": other, "CutOff": whole[:len(whole)/2], "Empty": {},
-		"Endless": bytes.Repeat([]byte(" "), store.MaxSealed+1),
+		"Endless": bytes.Repeat([]byte(" "), store.MaxSigned+1),
 		"Changed": bytes.Replace(whole, []byte("aaaa"), []byte("aaab"), 1),
 	} {
 		if err := s.Put(t.Context(), key, raw); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := s.ReadNote(t.Context(), n.Spec.Instance, "one"); err == nil {
+		if got, err := s.ReadEntry(t.Context(), n.Spec.Instance, "one"); err == nil {
 			t.Errorf("%s: believed: %+v", name, got)
 		}
 		if err := s.Publish(t.Context(), n); err == nil {
@@ -185,10 +185,10 @@ func TestRealHostileNotes(t *testing.T) {
 		}
 	}
 	// An entry that is written again at its original key is still valid. At a different key it is not.
-	if err := s.Put(t.Context(), manifestOf(v1.StoreFolder(n.Spec.Instance, "three")), whole); err != nil {
+	if err := s.Put(t.Context(), manifestOf(v1.StorePrefix(n.Spec.Instance, "three")), whole); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := s.ReadNote(t.Context(), n.Spec.Instance, "three"); err == nil {
+	if got, err := s.ReadEntry(t.Context(), n.Spec.Instance, "three"); err == nil {
 		t.Errorf("moved and believed: %+v", got)
 	}
 }
@@ -204,26 +204,26 @@ func TestRealTidy(t *testing.T) {
 			}
 		}
 	}
-	begun := func(folder string) {
+	begun := func(dir string) {
 		t.Helper()
-		if _, err := s.BeginUpload(t.Context(), folder+"/u.tar.zst"); err != nil {
+		if _, err := s.BeginUpload(t.Context(), dir+"/u.tar.zst"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	left := func(folder string) []string {
+	left := func(dir string) []string {
 		t.Helper()
-		uploads, err := s.Uploads(t.Context(), folder, 10)
+		uploads, err := s.Uploads(t.Context(), dir, 10)
 		if err != nil {
 			t.Fatal(err)
 		}
-		out := s.keys(t, folder)
+		out := s.keys(t, dir)
 		for range uploads {
 			out = append(out, "upload")
 		}
 		return out
 	}
-	failed := newNote("failed", "x.tar.zst")
-	prefix := v1.StoreFolder(failed.Spec.Instance, "failed")
+	failed := newEntry("failed", "x.tar.zst")
+	prefix := v1.StorePrefix(failed.Spec.Instance, "failed")
 	put(prefix+"/x.tar.zst", prefix+"/y.tar.zst.age")
 	begun(prefix)
 	if err := s.RemoveAttempts(t.Context(), failed.Spec.Instance, "failed"); err != nil || len(left(prefix)) > 0 {
@@ -236,19 +236,19 @@ func TestRealTidy(t *testing.T) {
 	if err := s.RemoveAttempts(t.Context(), failed.Spec.Instance, "failed"); err != nil || len(left(prefix)) != 2 {
 		t.Errorf("what is proven goes: %q, %v", left(prefix), err)
 	}
-	other := newNote("other", "x.tar.zst")
-	others := v1.StoreFolder(other.Spec.Instance, "other")
+	other := newEntry("other", "x.tar.zst")
+	others := v1.StorePrefix(other.Spec.Instance, "other")
 	put(others+"/x.tar.zst", others+"/y.tar.zst")
 	begun(others)
 	for n := 1; n < 20; n++ {
-		note := newNote(fmt.Sprintf("record-%d", n), "good.tar.zst")
-		folder := v1.StoreFolder(note.Spec.Instance, note.Name)
-		put(folder+"/bad.tar.zst", folder+"/good.tar.zst", folder+"/worse.tar.zst.age")
-		begun(folder)
-		if err := s.RemoveLeftovers(t.Context(), note); err == nil {
+		entry := newEntry(fmt.Sprintf("record-%d", n), "good.tar.zst")
+		dir := v1.StorePrefix(entry.Spec.Instance, entry.Name)
+		put(dir+"/bad.tar.zst", dir+"/good.tar.zst", dir+"/worse.tar.zst.age")
+		begun(dir)
+		if err := s.RemoveLeftovers(t.Context(), entry); err == nil {
 			t.Fatal("nothing is published: nobody knows which is the good one")
 		}
-		if err := s.Publish(t.Context(), note); err != nil {
+		if err := s.Publish(t.Context(), entry); err != nil {
 			t.Fatal(err)
 		}
 		seen := 0
@@ -259,29 +259,29 @@ func TestRealTidy(t *testing.T) {
 			return f
 		}
 		p.Break(cut)
-		err := s.RemoveLeftovers(t.Context(), note)
+		err := s.RemoveLeftovers(t.Context(), entry)
 		p.Break(nil)
-		if all := left(folder); !slices.Contains(all, "good.tar.zst") || !slices.Contains(all, "manifest.json") {
+		if all := left(dir); !slices.Contains(all, "good.tar.zst") || !slices.Contains(all, "manifest.json") {
 			t.Fatalf("%d: the backup is gone, got %q, %v", n, all, err)
 		}
 		if err != nil {
-			err = s.RemoveLeftovers(t.Context(), note)
+			err = s.RemoveLeftovers(t.Context(), entry)
 		}
-		if diff := cmp.Diff([]string{"good.tar.zst", "manifest.json"}, left(folder)); diff != "" || err != nil {
+		if diff := cmp.Diff([]string{"good.tar.zst", "manifest.json"}, left(dir)); diff != "" || err != nil {
 			t.Fatalf("%d: %v, -want, +got:\n%s", n, err, diff)
 		}
 		tidied := seen
 		seen = 0
 		p.Break(cut)
-		err = s.Remove(t.Context(), note.Spec.Instance, note.Name, note.Spec.Archive.SHA256)
+		err = s.Remove(t.Context(), entry.Spec.Instance, entry.Name, entry.Spec.Archive.SHA256)
 		p.Break(nil)
-		if all := left(folder); slices.Contains(all, "manifest.json") && !slices.Contains(all, "good.tar.zst") {
+		if all := left(dir); slices.Contains(all, "manifest.json") && !slices.Contains(all, "good.tar.zst") {
 			t.Fatalf("%d: a note without its archive, got %q, %v", n, all, err)
 		}
 		if err != nil {
-			err = s.Remove(t.Context(), note.Spec.Instance, note.Name, note.Spec.Archive.SHA256)
+			err = s.Remove(t.Context(), entry.Spec.Instance, entry.Name, entry.Spec.Archive.SHA256)
 		}
-		if all := left(folder); len(all) != 0 || err != nil {
+		if all := left(dir); len(all) != 0 || err != nil {
 			t.Fatalf("%d: want nothing left, got %q, %v", n, all, err)
 		}
 		if tidied < n && seen < n {
@@ -297,13 +297,13 @@ func TestRealTidy(t *testing.T) {
 // deletion of the backup.
 func TestRealRemoveMany(t *testing.T) {
 	_, s := openReal(t, nil, nil)
-	n := newNote("one", "x.tar.zst")
-	folder := v1.StoreFolder(n.Spec.Instance, n.Name)
+	n := newEntry("one", "x.tar.zst")
+	dir := v1.StorePrefix(n.Spec.Instance, n.Name)
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
 			for k := range (atATime + 100) / 8 {
-				if err := s.Put(t.Context(), fmt.Sprintf("%s/a%d-%d.tar.zst", folder, i, k), []byte("x")); err != nil {
+				if err := s.Put(t.Context(), fmt.Sprintf("%s/a%d-%d.tar.zst", dir, i, k), []byte("x")); err != nil {
 					t.Error(err)
 				}
 			}
@@ -314,7 +314,7 @@ func TestRealRemoveMany(t *testing.T) {
 		s.RemoveLeftovers(t.Context(), n)); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"manifest.json", "x.tar.zst"}, s.keys(t, folder)); diff != "" {
+	if diff := cmp.Diff([]string{"manifest.json", "x.tar.zst"}, s.keys(t, dir)); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
 }
@@ -324,15 +324,15 @@ func TestRealRemoveMany(t *testing.T) {
 func TestRealRemoveHostile(t *testing.T) {
 	_, s := openReal(t, nil, nil)
 	for name, raw := range map[string][]byte{"stranger": []byte("{}"),
-		"endless": bytes.Repeat([]byte(" "), store.MaxSealed+1)} {
-		n := newNote(name, "x.tar.zst")
-		folder := v1.StoreFolder(n.Spec.Instance, n.Name)
-		if err := errors.Join(s.Put(t.Context(), manifestOf(folder), raw),
+		"endless": bytes.Repeat([]byte(" "), store.MaxSigned+1)} {
+		n := newEntry(name, "x.tar.zst")
+		dir := v1.StorePrefix(n.Spec.Instance, n.Name)
+		if err := errors.Join(s.Put(t.Context(), manifestOf(dir), raw),
 			s.Put(t.Context(), n.Spec.Archive.Path, []byte("x"))); err != nil {
 			t.Fatal(err)
 		}
 		err := s.Remove(t.Context(), n.Spec.Instance, n.Name, n.Spec.Archive.SHA256)
-		if left := s.keys(t, folder); len(left) != 0 || err != nil {
+		if left := s.keys(t, dir); len(left) != 0 || err != nil {
 			t.Errorf("%s: want nothing left, got %q, %v", name, left, err)
 		}
 	}
@@ -361,11 +361,11 @@ func TestRealBackupsIn(t *testing.T) {
 // completely, even if the deletion is interrupted at any request.
 func TestRealAdopt(t *testing.T) {
 	p, s := openReal(t, nil, nil)
-	first, second := newNote("one", "x.tar.zst"), newNote("two", "y.tar.zst")
+	first, second := newEntry("one", "x.tar.zst"), newEntry("two", "y.tar.zst")
 	second.Spec.Number++
 	existing := *s
 	existing.Name = "as-it-was-called-there"
-	for _, n := range []*v1.StoreNote{second, first} {
+	for _, n := range []*v1.StoreEntry{second, first} {
 		n.Spec.Archive.Store = existing.Name
 		if err := errors.Join(existing.Put(t.Context(), n.Spec.Archive.Path, []byte("x")),
 			existing.Publish(t.Context(), n)); err != nil {
@@ -383,9 +383,9 @@ func TestRealAdopt(t *testing.T) {
 		}
 		got := make([]string, 0, len(all))
 		for _, c := range all {
-			got = append(got, c.Folder())
-			if c.Note != nil && c.Note.Spec.Archive.Store != s.Name {
-				t.Errorf("%s lies in store %s", c.Record, c.Note.Spec.Archive.Store)
+			got = append(got, c.Prefix())
+			if c.Entry != nil && c.Entry.Spec.Archive.Store != s.Name {
+				t.Errorf("%s lies in store %s", c.Record, c.Entry.Spec.Archive.Store)
 			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -394,22 +394,22 @@ func TestRealAdopt(t *testing.T) {
 		return all
 	}
 	all := find("v1/ns/xr/one", "v1/ns/xr/two", "v1/a/b/three")
-	if all[2].Note != nil || all[2].Problem == "" {
+	if all[2].Entry != nil || all[2].Problem == "" {
 		t.Errorf("the last one has no seal, got %+v", all[2])
 	}
 	for n := 1; ; n++ {
-		_, note := find("v1/ns/xr/one", "v1/ns/xr/two", "v1/a/b/three")[0].Judge(
+		_, entry := find("v1/ns/xr/one", "v1/ns/xr/two", "v1/a/b/three")[0].Judge(
 			Facts{To: "shop", Target: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "new"}}})
 		for range 2 {
-			if err := s.Publish(t.Context(), note); err != nil {
+			if err := s.Publish(t.Context(), entry); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, err := s.ReadNote(t.Context(), note.Spec.Instance, "one"); err != nil {
+		if _, err := s.ReadEntry(t.Context(), entry.Spec.Instance, "one"); err != nil {
 			t.Fatal(err)
 		}
 		find("v1/new/xr/one", "v1/ns/xr/two", "v1/a/b/three")
-		if err := s.RemoveLeftovers(t.Context(), note); err != nil {
+		if err := s.RemoveLeftovers(t.Context(), entry); err != nil {
 			t.Fatal(err)
 		}
 		seen := 0
@@ -419,13 +419,13 @@ func TestRealAdopt(t *testing.T) {
 			}
 			return f
 		})
-		err := s.Remove(t.Context(), note.Spec.Instance, "one", note.Spec.Archive.SHA256)
+		err := s.Remove(t.Context(), entry.Spec.Instance, "one", entry.Spec.Archive.SHA256)
 		p.Break(nil)
 		if left := s.keys(t, "v1/new/xr/one"); len(left) == 0 && len(s.keys(t, "v1/ns/xr/one")) != 0 {
 			t.Fatalf("%d: nobody finds its archive any more: %v", n, err)
 		}
 		if err != nil {
-			err = s.Remove(t.Context(), note.Spec.Instance, "one", note.Spec.Archive.SHA256)
+			err = s.Remove(t.Context(), entry.Spec.Instance, "one", entry.Spec.Archive.SHA256)
 		}
 		if left := append(s.keys(t, "v1/new"), s.keys(t, "v1/ns/xr/one")...); len(left) != 0 || err != nil {
 			t.Fatalf("%d: want nothing left, got %q, %v", n, left, err)

@@ -12,9 +12,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/recovery"
 )
 
-// LogOf returns a reader of the archived binary log with a prefix (v1.StoreLogFolder).
-func (s *Store) LogOf(folder string) logarchive.Reader {
-	return logarchive.Reader{Bucket: s.Bucket, Key: s.Seal, Log: folder}
+// LogOf returns a reader of the archived binary log with a prefix (v1.StoreLogPrefix).
+func (s *Store) LogOf(dir string) logarchive.Reader {
+	return logarchive.Reader{Bucket: s.Bucket, Key: s.Sign, Log: dir}
 }
 
 // longestBackup is the assumed duration of a backup whose completion time is unknown. If the backup took longer, the
@@ -26,7 +26,7 @@ const longestBackup = time.Hour
 func BasesOf(records []v1.BackupRecord) (bases []recovery.Base, backups []*v1.BackupRecord) {
 	for i := range records {
 		r := &records[i]
-		if !r.IsProven() || r.DeletionTimestamp != nil || r.LogFolder() == "" || r.Status.CompletionTime == nil {
+		if !r.IsVerified() || r.DeletionTimestamp != nil || r.LogPrefix() == "" || r.Status.CompletionTime == nil {
 			continue
 		}
 		completed := r.Status.CompletionTime.Add(time.Second) // The time has whole seconds.
@@ -58,7 +58,7 @@ func (c Cluster) FindRecovery(ctx context.Context, choice, moment string, record
 	logs := map[string][]recovery.Line{}
 	until := time.UnixMicro(int64(target.Time)) //nolint:gosec // A time.
 	for i, r := range backups {
-		key := r.Spec.Archive.Store + "/" + r.LogFolder()
+		key := r.Spec.Archive.Store + "/" + r.LogPrefix()
 		lines, known := logs[key]
 		if !known {
 			if lines, err = c.linesOf(ctx, r); err != nil {
@@ -93,7 +93,7 @@ func (c Cluster) linesOf(ctx context.Context, r *v1.BackupRecord) ([]recovery.Li
 	var out []recovery.Line
 	name := r.Spec.Archive.Store
 	err := c.ask(ctx, name, func(s *Store) error {
-		log := s.LogOf(r.LogFolder())
+		log := s.LogOf(r.LogPrefix())
 		all, err := log.Timelines(ctx)
 		if err != nil {
 			return err
@@ -132,7 +132,7 @@ func (c Cluster) momentOf(ctx context.Context, g binlog.GTID, bases []recovery.B
 				continue
 			}
 			err := c.ask(ctx, backups[i].Spec.Archive.Store, func(s *Store) error {
-				m, err := s.LogOf(backups[i].LogFolder()).Find(ctx, l.Last, g)
+				m, err := s.LogOf(backups[i].LogPrefix()).Find(ctx, l.Last, g)
 				if err == nil {
 					out = time.UnixMicro(int64(m.FirstTime)) //nolint:gosec // A time.
 				}

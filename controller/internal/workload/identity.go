@@ -22,10 +22,10 @@ import (
 const (
 	// timeout is the timeout of a request for credentials. All requests to the store wait for it.
 	timeout = 15 * time.Second
-	// minLife is the remaining life of credentials below which they are no longer used.
-	minLife = time.Minute
-	// maxLife is the maximum life of credentials of AWS. Longer ones are renewed as early.
-	maxLife = 12 * time.Hour
+	// minLifetime is the remaining life of credentials below which they are no longer used.
+	minLifetime = time.Minute
+	// maxLifetime is the maximum life of credentials of AWS. Longer ones are renewed as early.
+	maxLifetime = 12 * time.Hour
 	// pause is the time between two attempts after a failure. Without it, each request to the store would wait for its
 	// own timeout.
 	pause = 5 * time.Second
@@ -150,8 +150,8 @@ func (p *provider) RetrieveWithCredContext(cc *credentials.CredContext) (credent
 	switch {
 	case err == nil:
 		p.value, p.failure = next, nil
-		p.renewAt = now.Add(min(next.Expiration.Sub(now), maxLife) / 4 * 3)
-	case p.value.Expiration.Sub(now) > minLife:
+		p.renewAt = now.Add(min(next.Expiration.Sub(now), maxLifetime) / 4 * 3)
+	case p.value.Expiration.Sub(now) > minLifetime:
 		p.renewAt = now.Add(pause) // The credentials remain valid, so the renewal is retried.
 	default:
 		p.failure, p.retryAt = err, now.Add(pause)
@@ -190,7 +190,7 @@ func check(v credentials.Value, now time.Time) error {
 	switch {
 	case v.AccessKeyID == "" || v.SecretAccessKey == "" || v.SessionToken == "":
 		return &Error{IsTemporary: true, Advice: retried, Err: errors.New("the response contains no credentials")}
-	case v.Expiration.Sub(now) <= minLife:
+	case v.Expiration.Sub(now) <= minLifetime:
 		return &Error{Advice: "the credentials have expired: check the clock of this node",
 			Err: errors.New("they expire at " + v.Expiration.UTC().Format(time.RFC3339))}
 	}

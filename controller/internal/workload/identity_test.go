@@ -84,7 +84,7 @@ func TestHostileTokenService(t *testing.T) {
 		}, says: "refuses the request"},
 		"NoKeys":    {change: func(s *ststest.Server) { s.AccessKey = "" }, says: "no credentials", temporary: true},
 		"NoSession": {change: func(s *ststest.Server) { s.SessionToken = "" }, says: "no credentials", temporary: true},
-		"Expired":   {change: func(s *ststest.Server) { s.Life = -time.Hour }, says: "have expired: check the clock"},
+		"Expired":   {change: func(s *ststest.Server) { s.Instance = -time.Hour }, says: "have expired: check the clock"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ststest.SetPod(t, role)
@@ -164,26 +164,26 @@ func TestRenewal(t *testing.T) {
 	after(59*time.Minute+30*time.Second, "none", 4)
 	after(59*time.Minute+31*time.Second, "none", 4)
 	s.Answer = nil
-	s.Life = 2 * time.Hour
+	s.Instance = 2 * time.Hour
 	after(61*time.Minute, "session-2", 5)
 	if want := []string{role + " first", role + " second"}; s.Seen()[0] != want[0] || s.Seen()[4] != want[1] {
 		t.Errorf("want %q first and last, got %q", want, s.Seen())
 	}
 }
 
-// TestEndlessLife checks that credentials with an absurd life are renewed, but not for each request.
-func TestEndlessLife(t *testing.T) {
+// TestEndlessInstance checks that credentials with an absurd life are renewed, but not for each request.
+func TestEndlessInstance(t *testing.T) {
 	ststest.SetPod(t, role)
 	s := ststest.New(t)
-	s.Life = 1 << 62
+	s.Instance = 1 << 62
 	got, p := newCredentials(t, Identity{STSEndpoint: s.URL()}, s.CA())
 	for range 3 {
 		if _, err := got.GetWithContext(nil); err != nil {
 			t.Error(err)
 		}
 	}
-	if renew := time.Until(p.renewAt); len(s.Seen()) != 1 || renew > maxLife {
-		t.Errorf("want one request and a renewal within %s, got %q, %s", maxLife, s.Seen(), renew)
+	if renew := time.Until(p.renewAt); len(s.Seen()) != 1 || renew > maxLifetime {
+		t.Errorf("want one request and a renewal within %s, got %q, %s", maxLifetime, s.Seen(), renew)
 	}
 }
 

@@ -78,9 +78,9 @@ func (w *workshop) image(from string) error {
 			return fmt.Errorf("there is no image for %s in %s", arch, from)
 		}
 	}
-	folder := w.file(".image")
-	defer os.RemoveAll(folder) //nolint:errcheck // The rehearsal detects leftover files.
-	path, err := layout.Write(folder, emptyIndex())
+	dir := w.file(".image")
+	defer os.RemoveAll(dir) //nolint:errcheck // The rehearsal detects leftover files.
+	path, err := layout.Write(dir, emptyIndex())
 	if err != nil {
 		return err
 	}
@@ -88,18 +88,18 @@ func (w *workshop) image(from string) error {
 		layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": w.version})); err != nil {
 		return err
 	}
-	return tarFolder(w.file(imageFile(w.version)), folder)
+	return tarDir(w.file(imageFile(w.version)), dir)
 }
 
-// tarFolder writes a directory to an archive. The same content always results in the same archive.
-func tarFolder(target, folder string) error {
+// tarDir writes a directory to an archive. The same content always results in the same archive.
+func tarDir(target, dir string) error {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
-	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		name, err := filepath.Rel(folder, path)
+		name, err := filepath.Rel(dir, path)
 		if err != nil {
 			return err
 		}
@@ -159,12 +159,12 @@ func (w *workshop) chart(ctx context.Context) error {
 
 // manifests combines the manifests in each directory into one file for kubectl.
 func (w *workshop) manifests(ctx context.Context) error {
-	for name, folder := range map[string]string{
+	for name, dir := range map[string]string{
 		"records.yaml": "records", "controller.yaml": "controller", "controller-opted-in.yaml": "opted-in",
 		"platform.yaml": "platform",
 		"gateway.yaml":  "gateway", "monitoring.yaml": "monitoring",
 	} {
-		out, err := w.output(ctx, w.tools.Kube, "kubectl", "kustomize", filepath.Join("controller", "deploy", folder))
+		out, err := w.output(ctx, w.tools.Kube, "kubectl", "kustomize", filepath.Join("controller", "deploy", dir))
 		if err != nil {
 			return err
 		}
@@ -192,17 +192,17 @@ var programs = map[string]string{"crossplane-mysql": "controller", "function-mys
 
 // materials writes an SBOM for each program, as CycloneDX JSON, with the modules that are linked into the program.
 func (w *workshop) materials(ctx context.Context) error {
-	for name, folder := range programs {
-		cmd := w.command(ctx, w.tools.CycloneDX, "app", "-json", "-licenses=false", "-noserial", "-main", folder, "-output",
+	for name, dir := range programs {
+		cmd := w.command(ctx, w.tools.CycloneDX, "app", "-json", "-licenses=false", "-noserial", "-main", dir, "-output",
 			w.file(name+".cdx.json"), ".")
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOWORK=off")
 		var output bytes.Buffer
 		cmd.Stderr = &output
 		if err := cmd.Run(); err != nil {
-			return fmt.Errorf("cyclonedx-gomod failed for %s: %w: %s", folder, err, output.String())
+			return fmt.Errorf("cyclonedx-gomod failed for %s: %w: %s", dir, err, output.String())
 		}
 		if info, err := os.Stat(w.file(name + ".cdx.json")); err != nil || info.Size() == 0 {
-			return errors.Join(fmt.Errorf("there is no SBOM for %s", folder), err)
+			return errors.Join(fmt.Errorf("there is no SBOM for %s", dir), err)
 		}
 	}
 	return nil

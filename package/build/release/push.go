@@ -88,15 +88,15 @@ func (c *pushCmd) push(ctx context.Context) ([]string, error) {
 
 // pushImage pushes the images of all architectures as one index.
 func (c *pushCmd) pushImage(ctx context.Context) (digest string, err error) {
-	folder, err := os.MkdirTemp("", "crossplane-mysql-image-")
+	dir, err := os.MkdirTemp("", "crossplane-mysql-image-")
 	if err != nil {
 		return "", err
 	}
-	defer os.RemoveAll(folder) //nolint:errcheck // Leftover files do no harm.
-	if err := run(ctx, "tar", "-C", folder, "-xf", filepath.Join(c.From, imageFile(c.Version))); err != nil {
+	defer os.RemoveAll(dir) //nolint:errcheck // Leftover files do no harm.
+	if err := run(ctx, "tar", "-C", dir, "-xf", filepath.Join(c.From, imageFile(c.Version))); err != nil {
 		return "", err
 	}
-	index, err := layout.ImageIndexFromPath(folder)
+	index, err := layout.ImageIndexFromPath(dir)
 	if err != nil {
 		return "", err
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestNotes(t *testing.T) {
+func TestEntries(t *testing.T) {
 	const changes = "# Changes\n\nHello.\n\n## v0.2.0\n\n- New.\n\n## v0.1.0 (2026-01-01)\n\n- First.\n- Second.\n\n## " +
 		"v0.0.9\n"
 	cases := map[string]struct{ reason, version, want, fails string }{
@@ -35,8 +35,8 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// TestNotesOfNow checks that CHANGELOG.md has a section for the next version.
-func TestNotesOfNow(t *testing.T) {
+// TestEntriesOfNow checks that CHANGELOG.md has a section for the next version.
+func TestEntriesOfNow(t *testing.T) {
 	raw, err := os.ReadFile("../../../CHANGELOG.md")
 	if err != nil {
 		t.Fatal(err)

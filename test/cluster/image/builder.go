@@ -79,11 +79,11 @@ func (b *Builder) Ensure(ctx context.Context, recipes ...func(context.Context) (
 
 // Compile builds the static program in a directory of the repository and returns its path. If the program is up to
 // date, the go command does nothing.
-func (b *Builder) Compile(ctx context.Context, folder string) (string, error) {
-	program := filepath.Base(folder)
+func (b *Builder) Compile(ctx context.Context, dir string) (string, error) {
+	program := filepath.Base(dir)
 	target := filepath.Join(b.Work, "bin", program)
 	cmd := command(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", target, ".")
-	cmd.Dir = filepath.Join(b.Root, folder)
+	cmd.Dir = filepath.Join(b.Root, dir)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=", "GOARCH=")
 	if _, err := output(cmd); err != nil {
 		return "", fmt.Errorf("cannot build %s: %w", program, err)

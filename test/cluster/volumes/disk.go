@@ -165,9 +165,9 @@ func (d *disk) mount(name, kind string) error {
 	return nil
 }
 
-func bind(folder, target string) error {
-	if err := unix.Mount(folder, target, "", unix.MS_BIND, ""); err != nil {
-		return fmt.Errorf("cannot mount %s on %s: %w", folder, target, err)
+func bind(dir, target string) error {
+	if err := unix.Mount(dir, target, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("cannot mount %s on %s: %w", dir, target, err)
 	}
 	return nil
 }

@@ -57,7 +57,7 @@ func TestInside(t *testing.T) {
 		t.Fatal(err)
 	}
 	chosen := d.kind
-	t.Run("chosen "+chosen, func(t *testing.T) { testLife(t, d, dir) })
+	t.Run("chosen "+chosen, func(t *testing.T) { testInstance(t, d, dir) })
 	for _, kind := range []string{ext4, plain} {
 		d.kind = kind
 		t.Run(kind, func(t *testing.T) { testRestart(t, d) })
@@ -123,8 +123,8 @@ func testTwice(t *testing.T, d *disk, dir string) {
 	}
 }
 
-// testLife creates, fills, grows and deletes a volume.
-func testLife(t *testing.T, d *disk, dir string) {
+// testInstance creates, fills, grows and deletes a volume.
+func testInstance(t *testing.T, d *disk, dir string) {
 	t.Helper()
 	if d.kind == plain {
 		t.Skip("this machine has no loop devices")

@@ -22,7 +22,7 @@ type fakeStore struct {
 	fails error
 }
 
-func (s *fakeStore) note(subject string) error {
+func (s *fakeStore) entry(subject string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fails == nil {
@@ -38,14 +38,14 @@ func (s *fakeStore) all() []string {
 }
 
 func (s *fakeStore) provision(_ context.Context, name string, size int64) (made, error) {
-	return made{path: "volumes/" + name}, s.note("provision " + name + " " + quantity(size).String())
+	return made{path: "volumes/" + name}, s.entry("provision " + name + " " + quantity(size).String())
 }
 
 func (s *fakeStore) grow(_ context.Context, name string, size int64) error {
-	return s.note("grow " + name + " " + quantity(size).String())
+	return s.entry("grow " + name + " " + quantity(size).String())
 }
 
-func (s *fakeStore) remove(name string) error { return s.note("remove " + name) }
+func (s *fakeStore) remove(name string) error { return s.entry("remove " + name) }
 
 func (s *fakeStore) has(string) bool { return true }
 

@@ -60,8 +60,8 @@ func (b Backups) HaveArchives(t *testing.T, want []string) {
 	}
 }
 
-// PhaseProven is the phase of a verified backup.
-const PhaseProven = "Proven"
+// PhaseVerified is the phase of a verified backup.
+const PhaseVerified = "Verified"
 
 // List returns the BackupRecords of the claim.
 func (b Backups) List(ctx context.Context) ([]unstructured.Unstructured, error) {
@@ -84,18 +84,18 @@ func (b Backups) Has(record *unstructured.Unstructured) bool {
 	return origin["namespace"] == b.server.Namespace && origin["name"] == b.server.Name
 }
 
-// IsProven returns an error if the backup is not verified.
-func IsProven(r *unstructured.Unstructured) error {
+// IsVerified returns an error if the backup is not verified.
+func IsVerified(r *unstructured.Unstructured) error {
 	phase, _, _ := unstructured.NestedString(r.Object, "status", "phase")
-	if phase == PhaseProven {
+	if phase == PhaseVerified {
 		return nil
 	}
 	message, _, _ := unstructured.NestedString(r.Object, "status", "message")
 	return fmt.Errorf("%s is %s: %s", r.GetName(), phase, message)
 }
 
-// AreProven checks that the claim has the given number of backups, and that all of them are verified.
-func (b Backups) AreProven(t *testing.T, want int) {
+// AreVerified checks that the claim has the given number of backups, and that all of them are verified.
+func (b Backups) AreVerified(t *testing.T, want int) {
 	t.Helper()
 	records, err := b.List(t.Context())
 	if err != nil {
@@ -105,8 +105,8 @@ func (b Backups) AreProven(t *testing.T, want int) {
 		t.Errorf("want %d backups, got %d", want, len(records))
 	}
 	for _, r := range records {
-		if err := IsProven(&r); err != nil {
-			t.Errorf("want each backup to be Proven: %v", err)
+		if err := IsVerified(&r); err != nil {
+			t.Errorf("want each backup to be Verified: %v", err)
 		}
 	}
 }

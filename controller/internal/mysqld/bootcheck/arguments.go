@@ -7,17 +7,17 @@ import (
 	"strconv"
 )
 
-// controlFolder is the name of a temporary directory next to the copy. If the server does not start on the copy, it
+// controlDir is the name of a temporary directory next to the copy. If the server does not start on the copy, it
 // must create an empty data directory there with the same options. If that fails too, the copy is not the cause.
-const controlFolder = "control"
+const controlDir = "control"
 
 // maxSocket is the kernel's limit for the path of a socket, in bytes.
 const maxSocket = 107
 
 // arguments determine the options of the server's program.
 type arguments struct {
-	// folder and directory are the Folder and Directory of the BootCheck.
-	folder, directory string
+	// dir and directory are the Folder and Directory of the BootCheck.
+	dir, directory string
 	// pageSize is the page size of the copy in bytes, or 0 for the server's default.
 	pageSize int
 	// lowerCase is the lower_case_table_names of the copy, or "" for the server's default.
@@ -26,9 +26,9 @@ type arguments struct {
 	root bool
 }
 
-func (a arguments) socket() string { return filepath.Join(a.folder, "s") }
+func (a arguments) socket() string { return filepath.Join(a.dir, "s") }
 
-func (a arguments) temporaryFolder() string { return filepath.Join(a.folder, "tmp") }
+func (a arguments) temporaryDir() string { return filepath.Join(a.dir, "tmp") }
 
 // checkSocketPath returns an error if the kernel would refuse the path of the socket. The server would then exit, and
 // the copy would be reported as broken.
@@ -48,9 +48,9 @@ func (a arguments) checkSocketPath() error {
 func (a arguments) options() []string {
 	list := []string{
 		"--no-defaults", "--loose-persisted-globals-load=OFF",
-		"--datadir=" + filepath.Join(a.folder, a.directory), "--tmpdir=" + a.temporaryFolder(),
+		"--datadir=" + filepath.Join(a.dir, a.directory), "--tmpdir=" + a.temporaryDir(),
 		"--socket=" + a.socket(), "--pid-file=" + a.socket() + ".pid",
-		"--skip-networking", "--skip-grant-tables", "--loose-mysqlx=OFF", "--secure-file-priv=" + a.temporaryFolder(),
+		"--skip-networking", "--skip-grant-tables", "--loose-mysqlx=OFF", "--secure-file-priv=" + a.temporaryDir(),
 		"--local-infile=OFF",
 		"--skip-log-bin", "--loose-skip-replica-start", "--loose-skip-slave-start", "--event-scheduler=DISABLED",
 		"--performance-schema=OFF", "--innodb-buffer-pool-size=64M", "--innodb-log-buffer-size=8M", "--max-connections=16",
@@ -68,9 +68,9 @@ func (a arguments) options() []string {
 	return list
 }
 
-// control returns the arguments for creating an empty data directory in controlFolder.
+// control returns the arguments for creating an empty data directory in controlDir.
 func (a arguments) control() arguments {
-	a.folder, a.directory = filepath.Join(a.folder, controlFolder), "data"
+	a.dir, a.directory = filepath.Join(a.dir, controlDir), "data"
 	return a
 }
 

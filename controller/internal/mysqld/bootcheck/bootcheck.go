@@ -17,8 +17,8 @@ import (
 
 // A BootCheck starts a server on a disposable copy of the data. The server changes the copy and is killed at the end.
 type BootCheck struct {
-	// Folder is the directory that contains the copy. Other files of the server are stored next to the copy.
-	Folder string
+	// Dir is the directory that contains the copy. Other files of the server are stored next to the copy.
+	Dir string
 	// Directory is the name of the copy in Folder.
 	Directory string
 	// Output receives the progress lines and the errors of the server.
@@ -63,7 +63,7 @@ func (t *BootCheck) Run(ctx context.Context) (Result, error) {
 }
 
 func (t *BootCheck) run(ctx context.Context, program string) (Result, error) {
-	dir, err := os.OpenRoot(filepath.Join(t.Folder, t.Directory))
+	dir, err := os.OpenRoot(filepath.Join(t.Dir, t.Directory))
 	if err != nil {
 		return Result{}, fmt.Errorf("cannot open the copy of the data: %w", err)
 	}
@@ -119,7 +119,7 @@ func (t *BootCheck) boot(ctx context.Context, program string, dir *os.Root) (*se
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the copy's page size: %w", err)
 	}
-	a := arguments{folder: t.Folder, directory: t.Directory, pageSize: page, root: os.Geteuid() == 0}
+	a := arguments{dir: t.Dir, directory: t.Directory, pageSize: page, root: os.Geteuid() == 0}
 	s, err := t.startServer(ctx, program, a)
 	if err == nil {
 		return s, nil

@@ -13,18 +13,18 @@ import (
 )
 
 func TestArguments(t *testing.T) {
-	base := arguments{folder: "/copy", directory: "data"}
+	base := arguments{dir: "/copy", directory: "data"}
 	cases := map[string]struct {
 		reason string
 		a      arguments
 		want   []string
 	}{
 		"Usual": {a: base},
-		"PageSize": {a: arguments{folder: "/copy", directory: "data", pageSize: 8192},
+		"PageSize": {a: arguments{dir: "/copy", directory: "data", pageSize: 8192},
 			want: []string{"--innodb-page-size=8192"}},
-		"Case": {a: arguments{folder: "/copy", directory: "data", lowerCase: "1"},
+		"Case": {a: arguments{dir: "/copy", directory: "data", lowerCase: "1"},
 			want: []string{"--lower-case-table-names=1"}},
-		"Root": {reason: "a server refuses root otherwise", a: arguments{folder: "/copy", directory: "data", root: true},
+		"Root": {reason: "a server refuses root otherwise", a: arguments{dir: "/copy", directory: "data", root: true},
 			want: []string{"--user=root"}},
 	}
 	for name, tc := range cases {
@@ -45,7 +45,7 @@ func TestArguments(t *testing.T) {
 		})
 	}
 	for length, bad := range map[int]bool{105: false, 106: true} {
-		if err := (arguments{folder: strings.Repeat("a", length)}).checkSocketPath(); (err != nil) != bad {
+		if err := (arguments{dir: strings.Repeat("a", length)}).checkSocketPath(); (err != nil) != bad {
 			t.Errorf("a folder of %d bytes: %v", length, err)
 		}
 	}

@@ -101,7 +101,7 @@ func (s *source) start(t *testing.T) {
 	t.Helper()
 	p, err := process.Start(s.command(), &process.Log{Out: io.Discard})
 	must(t, err)
-	s.server = &server{Process: p, arguments: arguments{folder: s.volume}}
+	s.server = &server{Process: p, arguments: arguments{dir: s.volume}}
 	must(t, s.awaitAnswer(t.Context()))
 	c := mysql.NewConfig()
 	c.User, c.Net, c.Addr, c.MultiStatements, c.Logger = "root", "unix", s.socket(), true, &mysql.NopLogger{}
@@ -188,10 +188,10 @@ func (s *source) unpack(t *testing.T) *BootCheck {
 	}}
 	_, err := u.Run(t.Context())
 	must(t, err)
-	folder := filepath.Join(s.backup, v1.RestoreTestFolder)
-	rootfs.Own(t, folder)
-	return &BootCheck{Folder: folder, Directory: v1.DataDirectory, command: func(_ string, args ...string) *exec.Cmd {
-		rootfs.Own(t, folder)
+	dir := filepath.Join(s.backup, v1.RestoreTestDir)
+	rootfs.Own(t, dir)
+	return &BootCheck{Dir: dir, Directory: v1.DataDirectory, command: func(_ string, args ...string) *exec.Cmd {
+		rootfs.Own(t, dir)
 		return mysqld(s.root, args...)
 	}}
 }
@@ -200,7 +200,7 @@ func (s *source) unpack(t *testing.T) *BootCheck {
 func (s *source) try(t *testing.T, change func(data string)) (Result, string, error) {
 	t.Helper()
 	check := s.unpack(t)
-	change(filepath.Join(check.Folder, check.Directory))
+	change(filepath.Join(check.Dir, check.Directory))
 	var out bytes.Buffer
 	check.Output = &out
 	start, process, run := time.Now(), (*exec.Cmd)(nil), check.command

@@ -35,7 +35,7 @@ func (t *BootCheck) startServer(ctx context.Context, program string, a arguments
 	if err := a.checkSocketPath(); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(a.temporaryFolder(), 0o700); err != nil {
+	if err := os.MkdirAll(a.temporaryDir(), 0o700); err != nil {
 		return nil, err
 	}
 	p, err := local.Start(t.command, program, a.options(), t.Output)
@@ -52,12 +52,12 @@ func (t *BootCheck) startServer(ctx context.Context, program string, a arguments
 
 // makeNewData makes the server create a new data directory, and removes that directory.
 func (t *BootCheck) makeNewData(ctx context.Context, program string, a arguments, option string) (err error) {
-	if err := os.RemoveAll(a.folder); err != nil {
+	if err := os.RemoveAll(a.dir); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(a.folder)) }()
-	for _, folder := range []string{filepath.Join(a.folder, a.directory), a.temporaryFolder()} {
-		if err := os.MkdirAll(folder, 0o700); err != nil {
+	defer func() { err = errors.Join(err, os.RemoveAll(a.dir)) }()
+	for _, dir := range []string{filepath.Join(a.dir, a.directory), a.temporaryDir()} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}
 	}

@@ -27,10 +27,10 @@ import (
 
 // A Clone creates these directories.
 const (
-	// emptyFolder contains the data of the cloning server, and copyFolder the cloned data.
-	emptyFolder = "empty"
-	copyFolder  = "data"
-	tmpFolder   = "tmp"
+	// emptyDir contains the data of the cloning server, and copyDir the cloned data.
+	emptyDir = "empty"
+	copyDir  = "data"
+	tmpDir   = "tmp"
 )
 
 // A Donor is the server to clone.
@@ -48,10 +48,10 @@ type Donor struct {
 
 // A Clone clones the data of a server.
 type Clone struct {
-	// Folder is a directory that nothing else uses, with enough space for all of the data. Its contents are removed
+	// Dir is a directory that nothing else uses, with enough space for all of the data. Its contents are removed
 	// first.
-	Folder string
-	Donor  Donor
+	Dir   string
+	Donor Donor
 	// KeepUser is true if the account has other uses and must not be deleted in the copy.
 	KeepUser bool
 	// Output receives the progress lines and the errors of the servers.
@@ -91,18 +91,18 @@ func (c *Clone) Run(ctx context.Context) (Result, error) {
 }
 
 func (c *Clone) run(ctx context.Context, program string) (Result, error) {
-	for _, name := range []string{emptyFolder, copyFolder, tmpFolder, "s", "s.pid", "s.lock"} {
-		if err := os.RemoveAll(filepath.Join(c.Folder, name)); err != nil {
+	for _, name := range []string{emptyDir, copyDir, tmpDir, "s", "s.pid", "s.lock"} {
+		if err := os.RemoveAll(filepath.Join(c.Dir, name)); err != nil {
 			return Result{}, err
 		}
 	}
-	if err := os.Mkdir(filepath.Join(c.Folder, tmpFolder), 0o700); err != nil {
+	if err := os.Mkdir(filepath.Join(c.Dir, tmpDir), 0o700); err != nil {
 		return Result{}, err
 	}
 	if err := c.fetch(ctx, program); err != nil {
 		return Result{}, err
 	}
-	if err := os.RemoveAll(filepath.Join(c.Folder, emptyFolder)); err != nil {
+	if err := os.RemoveAll(filepath.Join(c.Dir, emptyDir)); err != nil {
 		return Result{}, err
 	}
 	return c.settle(ctx, program)
@@ -110,7 +110,7 @@ func (c *Clone) run(ctx context.Context, program string) (Result, error) {
 
 // fetch clones the data with a temporary server that has no data of its own.
 func (c *Clone) fetch(ctx context.Context, program string) error {
-	p, err := c.start(program, emptyFolder, "--initialize-insecure")
+	p, err := c.start(program, emptyDir, "--initialize-insecure")
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (c *Clone) fetch(ctx context.Context, program string) error {
 	if !p.ProcessState.Success() {
 		return fmt.Errorf("cannot create a temporary server for the clone (%s): %s", p.End(), p.Log.Complaints())
 	}
-	s, err := c.serve(ctx, program, emptyFolder)
+	s, err := c.serve(ctx, program, emptyDir)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (c *Clone) fetch(ctx context.Context, program string) error {
 		}
 	}
 	statement := fmt.Sprintf("CLONE INSTANCE FROM %s@%s:%d IDENTIFIED BY %s DATA DIRECTORY = %s REQUIRE SSL", //nolint:gosec // The statement cannot be prepared.
-		quote(d.User), quote(d.Host), d.Port, quote(string(d.Password)), quote(filepath.Join(c.Folder, copyFolder)))
+		quote(d.User), quote(d.Host), d.Port, quote(string(d.Password)), quote(filepath.Join(c.Dir, copyDir)))
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	go c.printProgress(watching)
@@ -182,7 +182,7 @@ func (c *Clone) printProgress(ctx context.Context) {
 
 // settle starts a server on the copy, which recovers the data. It returns the position of the copy.
 func (c *Clone) settle(ctx context.Context, program string) (Result, error) {
-	s, err := c.serve(ctx, program, copyFolder, "--skip-grant-tables", "--plugin-load=mysql_clone.so")
+	s, err := c.serve(ctx, program, copyDir, "--skip-grant-tables", "--plugin-load=mysql_clone.so")
 	if err != nil {
 		return Result{}, err
 	}

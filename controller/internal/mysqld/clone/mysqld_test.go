@@ -61,7 +61,7 @@ func program(root rootfs.Root, args ...string) *exec.Cmd {
 	return root.Command("usr/sbin/mysqld", args...)
 }
 
-func folder(t *testing.T) string {
+func newDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "k") //nolint:usetesting // A socket's path is at most 107 bytes.
 	must(t, err)
@@ -73,7 +73,7 @@ func folder(t *testing.T) string {
 // newDonor starts a donor with additional options.
 func newDonor(t *testing.T, options ...string) *donor {
 	t.Helper()
-	d := &donor{root: rootfs.Find(t), dir: folder(t)}
+	d := &donor{root: rootfs.Find(t), dir: newDir(t)}
 	d.port = freeport.Find(t)
 	authority, err := certificate.NewAuthority(time.Now(), "authority-of-the-donor")
 	must(t, err)
@@ -140,12 +140,12 @@ func (d *donor) exec(t *testing.T, statement string) {
 func (d *donor) clone(t *testing.T, out *bytes.Buffer) *Clone {
 	t.Helper()
 	c := &Clone{
-		Folder: folder(t), Output: out,
+		Dir: newDir(t), Output: out,
 		Donor: Donor{Host: "127.0.0.1", Port: d.port, Authorities: filepath.Join(d.dir, "ca"), User: cloner,
 			Password: d.password, Layout: d.layout},
 	}
 	c.command = func(_ string, args ...string) *exec.Cmd {
-		rootfs.Own(t, c.Folder)
+		rootfs.Own(t, c.Dir)
 		return program(d.root, args...)
 	}
 	return c
@@ -154,7 +154,7 @@ func (d *donor) clone(t *testing.T, out *bytes.Buffer) *Clone {
 // serve starts a server on a complete copy.
 func (d *donor) serve(t *testing.T, c *Clone) *server {
 	t.Helper()
-	s, err := c.serve(t.Context(), "", copyFolder, "--skip-grant-tables")
+	s, err := c.serve(t.Context(), "", copyDir, "--skip-grant-tables")
 	must(t, err)
 	t.Cleanup(s.Kill)
 	return s
@@ -298,7 +298,7 @@ func TestRealCloneFails(t *testing.T) {
 		says   string
 	}{
 		"Authority": {func(t *testing.T, c *Clone) {
-			c.Donor.Authorities = filepath.Join(c.Folder, "other")
+			c.Donor.Authorities = filepath.Join(c.Dir, "other")
 			must(t, os.WriteFile(c.Donor.Authorities, other.Certificate, 0o644))
 		}, "certificate verify failed"},
 		"Password": {func(_ *testing.T, c *Clone) { c.Donor.Password = "wrong" }, "Access denied"},

@@ -28,13 +28,13 @@ type server struct {
 	db *sql.DB
 }
 
-func (c *Clone) socket() string { return filepath.Join(c.Folder, "s") }
+func (c *Clone) socket() string { return filepath.Join(c.Dir, "s") }
 
 // start starts the server's program on a directory.
-func (c *Clone) start(program, folder string, options ...string) (*process.Process, error) {
+func (c *Clone) start(program, dir string, options ...string) (*process.Process, error) {
 	list := append([]string{
 		"--no-defaults", "--loose-persisted-globals-load=OFF",
-		"--datadir=" + filepath.Join(c.Folder, folder), "--tmpdir=" + filepath.Join(c.Folder, tmpFolder),
+		"--datadir=" + filepath.Join(c.Dir, dir), "--tmpdir=" + filepath.Join(c.Dir, tmpDir),
 		"--socket=" + c.socket(), "--pid-file=" + c.socket() + ".pid",
 		"--skip-networking", "--loose-mysqlx=OFF", "--secure-file-priv=NULL", "--local-infile=OFF",
 		"--skip-log-bin", "--loose-skip-replica-start", "--loose-skip-slave-start", "--event-scheduler=DISABLED",
@@ -49,8 +49,8 @@ func (c *Clone) start(program, folder string, options ...string) (*process.Proce
 }
 
 // serve starts a server on a directory and waits until it answers. Only the context limits the time.
-func (c *Clone) serve(ctx context.Context, program, folder string, options ...string) (*server, error) {
-	p, err := c.start(program, folder, options...)
+func (c *Clone) serve(ctx context.Context, program, dir string, options ...string) (*server, error) {
+	p, err := c.start(program, dir, options...)
 	if err != nil {
 		return nil, err
 	}

@@ -198,23 +198,23 @@ func (d *donor) backUp(t *testing.T) {
 	if _, err := c.run(t.Context(), ""); err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
-	target := folder(t)
+	target := dir(t)
 	b := archive.Backup{
 		Identity: archive.Identity{Record: "r",
 			Instance: v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "team", NamespaceUID: "ns", Name: "shop", XR: "xr"}},
-		Volume: c.Folder, Directory: v1.DataDirectory, Archive: filepath.Join(target, "r", "data.tar.zst"), Image: "mysql",
+		Volume: c.Dir, Directory: v1.DataDirectory, Archive: filepath.Join(target, "r", "data.tar.zst"), Image: "mysql",
 		Output: io.Discard,
 	}
 	if r, err := b.Run(t.Context()); err != nil || !r.OK || !r.CleanShutdown {
 		t.Fatalf("%v, %+v", err, r)
 	}
 	must(t, os.RemoveAll(target))
-	must(t, os.RemoveAll(c.Folder))
+	must(t, os.RemoveAll(c.Dir))
 }
 
 func (d *donor) dump(t *testing.T) {
 	t.Helper()
-	target := filepath.Join(folder(t), "dump.zst")
+	target := filepath.Join(dir(t), "dump.zst")
 	f, err := os.Create(target)
 	must(t, err)
 	from := d.root.Command("usr/bin/mysqldump", "--socket="+filepath.Join(d.dir, "s"), "--user=root",

@@ -38,7 +38,7 @@ const (
 // header keeps the key after encryption was disabled. A server needs the key if the log is still encrypted, and for
 // recovery. After a clean shutdown with encryption disabled, it starts without the key.
 func EncryptedRedo(dir *os.Root) (string, error) {
-	names, err := listFolder(dir, redoFolder)
+	names, err := listDir(dir, redoDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -47,12 +47,12 @@ func EncryptedRedo(dir *os.Root) (string, error) {
 		if !strings.HasPrefix(name, "#ib_redo") || strings.HasSuffix(name, "_tmp") {
 			continue
 		}
-		raw, err := readStart(dir, path.Join(redoFolder, name), logKey+len(logKeyMagic))
+		raw, err := readStart(dir, path.Join(redoDir, name), logKey+len(logKeyMagic))
 		if err != nil {
 			return "", err
 		}
 		if len(raw) > logKey && string(raw[logKey:]) == logKeyMagic {
-			return path.Join(redoFolder, name), nil
+			return path.Join(redoDir, name), nil
 		}
 	}
 	return "", err
@@ -79,8 +79,8 @@ func Encrypted(dir *os.Root) (string, error) {
 // maxFileDepth is the depth of the files of a table: the directory of a schema contains them.
 const maxFileDepth = 1
 
-func walkFiles(dir *os.Root, folder string, depth int, visit func(string) error) error {
-	f, err := dir.Open(folder)
+func walkFiles(dir *os.Root, directory string, depth int, visit func(string) error) error {
+	f, err := dir.Open(directory)
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func walkFiles(dir *os.Root, folder string, depth int, visit func(string) error)
 	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	for _, e := range entries {
-		name := path.Join(folder, e.Name())
+		name := path.Join(directory, e.Name())
 		switch {
 		case name == lostAndFound || Skip(name, e.Type()):
 			continue

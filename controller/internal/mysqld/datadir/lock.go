@@ -35,8 +35,8 @@ type Locks struct{ files []*os.File }
 // Lock locks all files that a running server locks. The locks are held until Release, or until the process exits.
 func Lock(dir *os.Root) (*Locks, error) {
 	l := &Locks{}
-	for _, folder := range []string{".", redoFolder} {
-		if err := l.lockFolder(dir, folder); err != nil {
+	for _, directory := range []string{".", redoDir} {
+		if err := l.lockDir(dir, directory); err != nil {
 			l.Release()
 			return nil, err
 		}
@@ -55,13 +55,13 @@ func (l *Locks) Release() {
 	l.files = nil
 }
 
-func (l *Locks) lockFolder(dir *os.Root, folder string) error {
-	names, err := listFolder(dir, folder)
+func (l *Locks) lockDir(dir *os.Root, directory string) error {
+	names, err := listDir(dir, directory)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	for _, name := range names {
-		name = path.Join(folder, name)
+		name = path.Join(directory, name)
 		info, lerr := dir.Lstat(name)
 		if lerr != nil {
 			return lerr
@@ -78,15 +78,15 @@ func (l *Locks) lockFolder(dir *os.Root, folder string) error {
 	return err
 }
 
-func listFolder(dir *os.Root, folder string) ([]string, error) {
-	info, err := dir.Lstat(folder)
+func listDir(dir *os.Root, directory string) ([]string, error) {
+	info, err := dir.Lstat(directory)
 	if err != nil {
 		return nil, err
 	}
 	if !info.IsDir() {
 		return nil, nil
 	}
-	f, err := dir.Open(folder)
+	f, err := dir.Open(directory)
 	if err != nil {
 		return nil, err
 	}

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// MySQL stores the redo log in redoFolder since 8.0.30, and temporary tablespaces in tempFolder since 8.0.13.
+// MySQL stores the redo log in redoDir since 8.0.30, and temporary tablespaces in tempDir since 8.0.13.
 const (
-	redoFolder = "#innodb_redo"
-	tempFolder = "#innodb_temp"
+	redoDir = "#innodb_redo"
+	tempDir = "#innodb_temp"
 )
 
 // Skip reports whether a copy omits a file, because every server creates it when it starts. These are sockets,
@@ -20,16 +20,16 @@ const (
 // omitted, because a second server must not have them. Each file was tested with real servers. The path is relative
 // to the data directory.
 func Skip(name string, mode fs.FileMode) bool {
-	folder, base := path.Split(name)
+	dir, base := path.Split(name)
 	switch {
 	case mode.Type() == fs.ModeSocket:
 		return true
-	case folder == "":
+	case dir == "":
 		return topLevelSkip(base, mode)
-	case folder == redoFolder+"/":
+	case dir == redoDir+"/":
 		return strings.HasSuffix(base, "_tmp")
 	}
-	return folder == tempFolder+"/"
+	return dir == tempDir+"/"
 }
 
 // topLevelSkip reports whether a copy omits a file at the root of the data directory. One of these files is
@@ -52,7 +52,7 @@ var keys = []string{"ca-key.pem", "ca.pem", "client-cert.pem", "client-key.pem",
 // held are patterns of the files that a running server keeps open and locked.
 var held = []string{
 	"ibdata*", "ibtmp*", "mysql.ibd", "undo*", "*.ibu", "*.dblwr",
-	redoFolder + "/#ib_redo*", "ib_logfile*", "aria_log_control", "aria_log.*",
+	redoDir + "/#ib_redo*", "ib_logfile*", "aria_log_control", "aria_log.*",
 }
 
 // Held reports whether a running server keeps the file locked all the time.

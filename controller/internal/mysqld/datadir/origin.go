@@ -13,8 +13,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/version"
 )
 
-// maxNote is the maximum size in bytes of a file that contains a version.
-const maxNote = 1 << 20
+// maxMarker is the maximum size in bytes of a file that contains a version.
+const maxMarker = 1 << 20
 
 // Version returns the version of the server that last used a data directory, or "" if it is unknown. It uses the
 // first of these sources that has a version:
@@ -33,7 +33,7 @@ func Version(dir *os.Root, started, text string) string {
 		return text
 	}
 	for _, name := range []string{"mariadb_upgrade_info", "mysql_upgrade_info"} {
-		if text := strings.Trim(string(note(dir, name)), "\x00\n "); text != "" {
+		if text := strings.Trim(string(readMarker(dir, name)), "\x00\n "); text != "" {
 			return text
 		}
 	}
@@ -59,7 +59,7 @@ func history(dir *os.Root) string {
 			Version string `json:"version"`
 		} `json:"upgrade_history"` //nolint:tagliatelle // MySQL's spelling.
 	}{}
-	if json.Unmarshal(note(dir, "mysql_upgrade_history"), &history) == nil && len(history.Upgrades) > 0 {
+	if json.Unmarshal(readMarker(dir, "mysql_upgrade_history"), &history) == nil && len(history.Upgrades) > 0 {
 		return history.Upgrades[len(history.Upgrades)-1].Version
 	}
 	return ""
@@ -82,13 +82,13 @@ func HasDatabase(dir *os.Root) (bool, error) {
 	}), nil
 }
 
-func note(dir *os.Root, name string) []byte {
+func readMarker(dir *os.Root, name string) []byte {
 	f, err := dir.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil
 	}
 	defer f.Close() //nolint:errcheck // Nothing was written.
-	raw, err := io.ReadAll(io.LimitReader(f, maxNote))
+	raw, err := io.ReadAll(io.LimitReader(f, maxMarker))
 	if err != nil {
 		return nil
 	}

@@ -8,26 +8,26 @@ import (
 
 func TestHasDatabase(t *testing.T) {
 	for name, tc := range map[string]struct {
-		reason  string
-		folders []string
-		files   []string
-		want    bool
+		reason string
+		dirs   []string
+		files  []string
+		want   bool
 	}{
 		"Nothing": {reason: "A directory that nobody wrote to."},
 		"Half": {reason: "A first start was cut short: there are system tables, and no account.",
-			folders: []string{"mysql", "sys", "performance_schema", "#innodb_redo", "#innodb_temp"},
-			files:   []string{"ibdata1", "mysql.ibd"}},
-		"Whole": {reason: "The database is made last.", folders: []string{"mysql", "sys", "otus@002ddatabase"},
+			dirs:  []string{"mysql", "sys", "performance_schema", "#innodb_redo", "#innodb_temp"},
+			files: []string{"ibdata1", "mysql.ibd"}},
+		"Whole": {reason: "The database is made last.", dirs: []string{"mysql", "sys", "otus@002ddatabase"},
 			want: true},
 		"File": {reason: "A file is no database.", files: []string{"shop"}},
 		"HiddenOnes": {reason: "A server takes no folder that begins with a dot for a database.",
-			folders: []string{".snapshot"}},
-		"OnlySchemas": {reason: "Without system tables too: they were lost, the rows were not.", folders: []string{"shop"},
+			dirs: []string{".snapshot"}},
+		"OnlySchemas": {reason: "Without system tables too: they were lost, the rows were not.", dirs: []string{"shop"},
 			want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			for _, f := range tc.folders {
+			for _, f := range tc.dirs {
 				if err := os.Mkdir(filepath.Join(dir, f), 0o700); err != nil {
 					t.Fatal(err)
 				}

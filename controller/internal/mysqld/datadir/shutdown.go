@@ -98,7 +98,7 @@ func readFlushed(dir *os.Root) (uint64, error) {
 // redoFiles returns the files that contain the log. It returns nil if there are none, or if one has an unknown
 // format. Reserved files contain no log.
 func redoFiles(dir *os.Root) ([]*redoFile, error) {
-	names, err := listFolder(dir, redoFolder)
+	names, err := listDir(dir, redoDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -110,7 +110,7 @@ func redoFiles(dir *os.Root) ([]*redoFile, error) {
 		if !strings.HasPrefix(name, "#ib_redo") || strings.HasSuffix(name, "_tmp") {
 			continue
 		}
-		f, err := openRedo(dir, path.Join(redoFolder, name))
+		f, err := openRedo(dir, path.Join(redoDir, name))
 		if err != nil {
 			return files, err
 		}

@@ -27,17 +27,17 @@ func (r redo) bytes() []byte {
 	binary.BigEndian.PutUint64(raw[8:], r.start)
 	copy(raw[16:], "MySQL 9.7.4")
 	binary.BigEndian.PutUint32(raw[48:], r.flags)
-	seal(raw[:logBlock])
+	signingKey(raw[:logBlock])
 	for i, offset := range []int{logBlock, 3 * logBlock} {
 		binary.BigEndian.PutUint64(raw[offset+8:], r.checkpoints[i])
-		seal(raw[offset : offset+logBlock])
+		signingKey(raw[offset : offset+logBlock])
 	}
 	for position, length := range r.blocks {
 		block := raw[logHeader+position-r.start:][:logBlock]
 		binary.BigEndian.PutUint32(block, uint32(1+position/logBlock%logNumbers))
 		binary.BigEndian.PutUint16(block[4:], length)
 		binary.BigEndian.PutUint32(block[8:], uint32(1+position/logBlock/logNumbers)) //nolint:gosec // A small number.
-		seal(block)
+		signingKey(block)
 	}
 	if r.spoil != 0 {
 		raw[r.spoil] ^= 1
@@ -45,7 +45,7 @@ func (r redo) bytes() []byte {
 	return raw
 }
 
-func seal(block []byte) {
+func signingKey(block []byte) {
 	binary.BigEndian.PutUint32(block[logChecksum:], crc32.Checksum(block[:logChecksum], castagnoli))
 }
 
@@ -169,10 +169,10 @@ func FuzzHowStopped(f *testing.F) {
 	f.Fuzz(func(t *testing.T, log []byte, flushed uint64) {
 		dir := directory(t)
 		write(t, dir, "ibdata1", binary.BigEndian.AppendUint64(make([]byte, flushLSN), flushed))
-		if err := dir.Mkdir(redoFolder, 0o750); err != nil {
+		if err := dir.Mkdir(redoDir, 0o750); err != nil {
 			t.Fatal(err)
 		}
-		write(t, dir, redoFolder+"/#ib_redo0", log)
+		write(t, dir, redoDir+"/#ib_redo0", log)
 		if got, err := HowStopped(dir); err == nil && got.Clean && !got.Known {
 			t.Errorf("clean, and not known: %+v", got)
 		}

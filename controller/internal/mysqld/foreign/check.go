@@ -100,13 +100,13 @@ func Check(dir *os.Root) error {
 }
 
 func checkMarks(dir *os.Root) error {
-	for _, folder := range []string{".", "#clone"} {
-		names, err := listNames(dir, folder)
+	for _, directory := range []string{".", "#clone"} {
+		names, err := listNames(dir, directory)
 		if err != nil {
 			return err
 		}
 		for _, name := range names {
-			name = path.Join(folder, name)
+			name = path.Join(directory, name)
 			for _, m := range marks {
 				if ok, _ := path.Match(m.pattern, name); ok { // A test checks that all patterns are valid.
 					return unusable(m.reason, printable(name))
@@ -232,8 +232,8 @@ func readSmall(dir *os.Root, name string) ([]byte, error) {
 
 // listNames returns the names in a directory, or nothing if it does not exist or is something else.
 func listNames(dir *os.Root, name string) ([]string, error) {
-	isFolder, err := hasType(dir, name, fs.ModeDir)
-	if err != nil || !isFolder {
+	isDirectory, err := hasType(dir, name, fs.ModeDir)
+	if err != nil || !isDirectory {
 		return nil, err
 	}
 	f, err := dir.Open(name)

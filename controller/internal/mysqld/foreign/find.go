@@ -70,30 +70,30 @@ type search struct {
 }
 
 func (s *search) visitBelow(name string, depth int) error {
-	folders, err := subfolders(s.volume, name)
+	dirs, err := subfolders(s.volume, name)
 	if err != nil {
-		return s.noteDenied(err)
+		return s.recordDenied(err)
 	}
-	for _, folder := range folders {
+	for _, dir := range dirs {
 		if s.visited++; s.visited > maxVisited {
 			return ErrTooMany
 		}
-		if err := s.visit(path.Join(name, folder), depth); err != nil {
+		if err := s.visit(path.Join(name, dir), depth); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *search) visit(folder string, depth int) error {
-	isData, err := IsDataDirectory(s.volume, folder)
+func (s *search) visit(dir string, depth int) error {
+	isData, err := IsDataDirectory(s.volume, dir)
 	switch {
 	case err != nil:
-		return s.noteDenied(err)
+		return s.recordDenied(err)
 	case isData:
-		s.found = append(s.found, folder)
+		s.found = append(s.found, dir)
 	case depth > 1:
-		return s.visitBelow(folder, depth-1)
+		return s.visitBelow(dir, depth-1)
 	}
 	return nil
 }
@@ -101,19 +101,19 @@ func (s *search) visit(folder string, depth int) error {
 // FindDump returns the path of an SQL dump in a directory of a volume or in one of its subdirectories, or "" if there is
 // none.
 func FindDump(volume *os.Root, start string) string {
-	folders, err := subfolders(volume, start)
+	dirs, err := subfolders(volume, start)
 	if err != nil {
 		return ""
 	}
-	for _, folder := range append([]string{"."}, folders[:min(len(folders), maxVisited)]...) {
-		folder = path.Join(start, folder)
-		names, err := listNames(volume, folder)
+	for _, dir := range append([]string{"."}, dirs[:min(len(dirs), maxVisited)]...) {
+		dir = path.Join(start, dir)
+		names, err := listNames(volume, dir)
 		if err != nil {
 			continue
 		}
 		for _, name := range names {
 			if isDump.MatchString(name) {
-				return path.Join(folder, name)
+				return path.Join(dir, name)
 			}
 		}
 	}
@@ -123,8 +123,8 @@ func FindDump(volume *os.Root, start string) string {
 // isDump matches the names of dumps that an import can load.
 var isDump = regexp.MustCompile(`^[^.].*\.sql(\.gz|\.zst)?$`)
 
-// noteDenied stores an error about permissions, and returns all other errors.
-func (s *search) noteDenied(err error) error {
+// recordDenied stores an error about permissions, and returns all other errors.
+func (s *search) recordDenied(err error) error {
 	if !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
@@ -135,18 +135,18 @@ func (s *search) noteDenied(err error) error {
 // Nested returns the data directories that are direct subdirectories of a data directory. A server would use such a
 // directory as a schema, and InnoDB never creates ibdata1 in a schema.
 func Nested(dir *os.Root) ([]string, error) {
-	folders, err := subfolders(dir, ".")
+	dirs, err := subfolders(dir, ".")
 	if err != nil {
 		return nil, err
 	}
 	var found []string
-	for _, folder := range folders {
-		isData, err := IsDataDirectory(dir, folder)
+	for _, directory := range dirs {
+		isData, err := IsDataDirectory(dir, directory)
 		if err != nil {
 			return nil, err
 		}
 		if isData {
-			found = append(found, folder)
+			found = append(found, directory)
 		}
 	}
 	return found, nil

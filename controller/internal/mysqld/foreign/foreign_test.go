@@ -47,14 +47,14 @@ func (tr tree) open(t *testing.T) *os.Root {
 }
 
 // with returns the entries of two trees. The entries of the second one are below a directory.
-func (tr tree) with(folder string, more tree) tree {
+func (tr tree) with(dir string, more tree) tree {
 	out := maps.Clone(tr)
 	for name, text := range more {
 		if strings.HasSuffix(name, "/") {
 			text = ""
-			name = path.Join(folder, name) + "/"
+			name = path.Join(dir, name) + "/"
 		} else {
-			name = path.Join(folder, name)
+			name = path.Join(dir, name)
 		}
 		out[name] = text
 	}

@@ -87,30 +87,30 @@ func (i *Initialization) run(ctx context.Context, r *agent.Report) error {
 		if err := i.enterRestored(ctx, r, v); err != nil {
 			return err
 		}
-		i.noteStart(ctx, v)
+		i.recordStart(ctx, v)
 		return nil
 	}
 	if err := v.Clear(clearTimeout); err != nil {
 		return err
 	}
 	i.printLinef("Creating a new database")
-	if err := i.makeDatabase(ctx, r, v.Folder()); err != nil {
+	if err := i.makeDatabase(ctx, r, v.Dir()); err != nil {
 		return err
 	}
 	if err := v.Publish(); err != nil {
 		return err
 	}
 	i.printLinef("The database is created")
-	i.noteStart(ctx, v)
+	i.recordStart(ctx, v)
 	return nil
 }
 
-// noteStart stores the version of the server that starts next. A backup needs the version, even if that server never
+// recordStart stores the version of the server that starts next. A backup needs the version, even if that server never
 // accepts clients. A failure does not prevent the server from starting.
-func (i *Initialization) noteStart(ctx context.Context, v *datavolume.Initial) {
+func (i *Initialization) recordStart(ctx context.Context, v *datavolume.Initial) {
 	server, err := version.Ask(ctx)
 	if err == nil {
-		err = v.NoteStart(server.Version)
+		err = v.RecordStart(server.Version)
 	}
 	if err != nil {
 		i.printLinef("Cannot record the version of the server: %v", err)
@@ -144,8 +144,8 @@ func decideStep(hasData, allowed bool, nothing func() error) (step, error) {
 }
 
 // makeDatabase creates the database in a directory.
-func (i *Initialization) makeDatabase(ctx context.Context, r *agent.Report, folder string) error {
-	s, err := i.startEntrypoint(folder, sql.NewPassword())
+func (i *Initialization) makeDatabase(ctx context.Context, r *agent.Report, dir string) error {
+	s, err := i.startEntrypoint(dir, sql.NewPassword())
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,7 @@ func (i *Initialization) enterRestored(ctx context.Context, r *agent.Report, v *
 	case err != nil:
 		return fmt.Errorf("cannot set the requested password in the restored data: %w", err)
 	}
-	return v.NotePassword()
+	return v.RecordPassword()
 }
 
 // runOnData starts a server on existing data, runs a function, and stops the server cleanly. It stops the server

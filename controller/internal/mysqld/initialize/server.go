@@ -51,9 +51,9 @@ type server struct {
 // startEntrypoint starts the entrypoint on a directory, with additional options for the server. If it creates a
 // database, root gets the generated password. How long this takes depends on the disk and on the scripts in
 // /docker-entrypoint-initdb.d.
-func (i *Initialization) startEntrypoint(folder string, generated sql.Password, options ...string) (*server, error) {
+func (i *Initialization) startEntrypoint(dir string, generated sql.Password, options ...string) (*server, error) {
 	return i.runEntrypoint(generated,
-		slices.Concat([]string{"--datadir=" + folder, "--skip-networking", "--socket=" + i.socket(), "--loose-mysqlx=OFF"},
+		slices.Concat([]string{"--datadir=" + dir, "--skip-networking", "--socket=" + i.socket(), "--loose-mysqlx=OFF"},
 			writable, options)...)
 }
 

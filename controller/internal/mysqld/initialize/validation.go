@@ -72,20 +72,20 @@ func (v *Validation) run(ctx context.Context, r *agent.Report) error {
 	if err := v.askServer(ctx); err != nil {
 		return err
 	}
-	folder := filepath.Join(v.Volume, v1.DataDirectory)
-	if err := os.RemoveAll(folder); err != nil {
+	dir := filepath.Join(v.Volume, v1.DataDirectory)
+	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
-	if err := os.Mkdir(folder, 0o750); err != nil {
+	if err := os.Mkdir(dir, 0o750); err != nil {
 		return err
 	}
 	password := sql.NewPassword()
 	i := &Initialization{Sockets: v.Sockets, Output: v.Output, Password: password, command: v.command,
 		environment: []string{withoutZones}}
-	if err := i.makeDatabase(ctx, r, folder); err != nil {
+	if err := i.makeDatabase(ctx, r, dir); err != nil {
 		return blameSettings(err)
 	}
-	return v.serve(ctx, i, folder, password)
+	return v.serve(ctx, i, dir, password)
 }
 
 // blameSettings marks the settings as the cause of an error.
@@ -125,12 +125,12 @@ func (v *Validation) askServer(ctx context.Context) error {
 }
 
 // serve starts the server as its own container does, and logs in as the controller does.
-func (v *Validation) serve(ctx context.Context, i *Initialization, folder string, password sql.Password) error {
+func (v *Validation) serve(ctx context.Context, i *Initialization, dir string, password sql.Password) error {
 	trust, err := v.trust()
 	if err != nil {
 		return err
 	}
-	s, err := i.runEntrypoint("", "--datadir="+folder, "--socket="+i.socket(), "--bind-address=127.0.0.1")
+	s, err := i.runEntrypoint("", "--datadir="+dir, "--socket="+i.socket(), "--bind-address=127.0.0.1")
 	if err != nil {
 		return err
 	}

@@ -90,7 +90,7 @@ func (s *Session) linkedByOptions(ctx context.Context) ([]Outside, error) {
 	schema, table, options := sql.NullString{}, sql.NullString{}, sql.NullString{}
 	err := s.queryRows(ctx, []sql.Scanner{&schema, &table, &options}, func() {
 		out = append(out, Outside{Name: Quote(s.printable(schema.String)) + "." + Quote(s.printable(table.String)),
-			Place: folderOf(s.printable(options.String))})
+			Place: dirOf(s.printable(options.String))})
 	}, fmt.Sprintf("SELECT TABLE_SCHEMA, TABLE_NAME, CREATE_OPTIONS FROM information_schema.TABLES WHERE ENGINE <> "+
 		"'InnoDB' AND CREATE_OPTIONS LIKE '%% DIRECTORY=%%' LIMIT %d", maxOutside))
 	if err != nil {
@@ -117,7 +117,7 @@ func (s *Session) linkedByStatement(ctx context.Context) ([]Outside, error) {
 		if err != nil {
 			continue // The table was just dropped, or is damaged.
 		}
-		if place := folderOf(s.printable(statement.String)); place != "" {
+		if place := dirOf(s.printable(statement.String)); place != "" {
 			out = append(out, Outside{Name: s.printable(name), Place: place})
 		}
 	}
@@ -127,9 +127,9 @@ func (s *Session) linkedByStatement(ctx context.Context) ([]Outside, error) {
 // maxLinked is the maximum number of tables whose statements are read.
 const maxLinked = 200
 
-// folderOf returns the last DATA DIRECTORY or INDEX DIRECTORY in a statement or a list of options, or "". It uses the
+// dirOf returns the last DATA DIRECTORY or INDEX DIRECTORY in a statement or a list of options, or "". It uses the
 // last one, because earlier ones may be part of a comment.
-func folderOf(text string) string {
+func dirOf(text string) string {
 	for _, option := range []string{" DATA DIRECTORY='", " INDEX DIRECTORY='"} {
 		if index := strings.LastIndex(" "+text, option); index >= 0 {
 			place, _, _ := strings.Cut((" " + text)[index+len(option):], "'")

@@ -38,13 +38,13 @@ func TestOutsideQuery(t *testing.T) {
 	}
 }
 
-func TestFolderOf(t *testing.T) {
+func TestPrefixOf(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "", "transactional=0 DATA DIRECTORY='/out/'": "/out/", "DATA DIRECTORY='/a/' INDEX DIRECTORY='/b/'": "/a/",
 		"INDEX DIRECTORY='/b/'": "/b/",
 		"CREATE TABLE `a` (\n  `i` int\n) ENGINE=MyISAM COMMENT='x' DATA DIRECTORY='/out/'": "/out/",
 	} {
-		if got := folderOf(text); got != want {
+		if got := dirOf(text); got != want {
 			t.Errorf("folderOf(%q): %q, want %q", text, got, want)
 		}
 	}

@@ -58,7 +58,7 @@ func TestTrust(t *testing.T) {
 	own, pool := made(t, time.Now(), host)
 	other, _ := made(t, time.Now(), host)
 	_, anothers := made(t, time.Now(), host)
-	old, oldPool := made(t, time.Now().Add(-2*certificate.Life), host)
+	old, oldPool := made(t, time.Now().Add(-2*certificate.Instance), host)
 	trusted := Trust{Authorities: pool, Name: host}
 	cases := map[string]struct {
 		reason string

@@ -40,7 +40,7 @@ const maxAnswer = 64 << 10
 // that are searched in addition to PATH.
 var (
 	programs = [][]string{{"mysqld", "--no-defaults"}, {"mariadbd", "--no-defaults"}}
-	folders  = []string{"/usr/sbin/", "/usr/libexec/", "/usr/local/mysql/bin/", "/usr/local/sbin/"}
+	dirs     = []string{"/usr/sbin/", "/usr/libexec/", "/usr/local/mysql/bin/", "/usr/local/sbin/"}
 )
 
 // Ask returns the version of this image's server program. The program is run without its settings.
@@ -101,8 +101,8 @@ func (a *answer) Write(p []byte) (int, error) {
 // Find returns the server program of this image, and the arguments that disable its settings.
 func Find() (program string, args []string, err error) {
 	for _, p := range programs {
-		for _, folder := range append([]string{""}, folders...) {
-			if program, err := exec.LookPath(folder + p[0]); err == nil {
+		for _, dir := range append([]string{""}, dirs...) {
+			if program, err := exec.LookPath(dir + p[0]); err == nil {
 				return program, slices.Clone(p[1:]), nil
 			}
 		}

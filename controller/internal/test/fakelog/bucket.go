@@ -165,11 +165,11 @@ func (b *Bucket) AbortUpload(ctx context.Context, key, id string) error {
 }
 
 // Find implements the interface.
-func (b *Bucket) Find(ctx context.Context, folder string, limit int, isWanted func(string) bool) (out []store.Object,
+func (b *Bucket) Find(ctx context.Context, dir string, limit int, isWanted func(string) bool) (out []store.Object,
 	hasMore bool, err error) {
-	err = b.run(ctx, "find", folder, func() error {
+	err = b.run(ctx, "find", dir, func() error {
 		for _, key := range slices.Sorted(maps.Keys(b.content)) {
-			if strings.HasPrefix(key, folder+"/") && isWanted(key) {
+			if strings.HasPrefix(key, dir+"/") && isWanted(key) {
 				out = append(out, store.Object{Key: key, Size: int64(len(b.content[key]))})
 			}
 		}
@@ -178,11 +178,11 @@ func (b *Bucket) Find(ctx context.Context, folder string, limit int, isWanted fu
 	return out[:min(limit, len(out))], len(out) > limit, err
 }
 
-// Folders implements the interface.
-func (b *Bucket) Folders(ctx context.Context, folder string, _ int) (out []string, err error) {
-	err = b.run(ctx, "folders", folder, func() error {
+// Prefixes implements the interface.
+func (b *Bucket) Prefixes(ctx context.Context, dir string, _ int) (out []string, err error) {
+	err = b.run(ctx, "folders", dir, func() error {
 		for key := range b.content {
-			rest, isBelow := strings.CutPrefix(key, folder+"/")
+			rest, isBelow := strings.CutPrefix(key, dir+"/")
 			if first, _, isDeeper := strings.Cut(rest, "/"); isBelow && isDeeper && !slices.Contains(out, first) {
 				out = append(out, first)
 			}

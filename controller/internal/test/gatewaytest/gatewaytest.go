@@ -80,29 +80,29 @@ func (g *Gateway) ServeAs(t *testing.T, name string) {
 	g.serve(t, name, "")
 }
 
-// Folder returns a Job's directory with a token for a grant.
-func (g *Gateway) Folder(t *testing.T, grant gateway.Grant) string {
+// Prefix returns a Job's directory with a token for a grant.
+func (g *Gateway) MountDir(t *testing.T, grant gateway.Grant) string {
 	t.Helper()
 	grant.Store = StoreName
 	token, err := g.Signer.Sign(grant, time.Now().Add(time.Hour))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return FolderOf(t, g.server, token)
+	return PrefixOf(t, g.server, token)
 }
 
 // Client returns the client of a Job with a grant.
 func (g *Gateway) Client(t *testing.T, grant gateway.Grant) *gateway.Client {
 	t.Helper()
-	c, err := gateway.NewClient(g.Folder(t, grant), t.Output())
+	c, err := gateway.NewClient(g.MountDir(t, grant), t.Output())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
-// FolderOf returns a Job's directory with a token for a server.
-func FolderOf(t *testing.T, s *httptest.Server, token string) string {
+// PrefixOf returns a Job's directory with a token for a server.
+func PrefixOf(t *testing.T, s *httptest.Server, token string) string {
 	t.Helper()
 	dir := t.TempDir()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})

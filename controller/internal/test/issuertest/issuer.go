@@ -16,8 +16,8 @@ import (
 
 // An Issuer signs certificate signing requests. The certificates have the names in the requests.
 type Issuer struct {
-	// Life is the lifetime of the certificates.
-	Life time.Duration
+	// Instance is the lifetime of the certificates.
+	Instance time.Duration
 
 	root  *x509.Certificate
 	chain []*x509.Certificate // From the signing CA to the root, without the root.
@@ -27,7 +27,7 @@ type Issuer struct {
 // New returns an issuer with a self-signed CA.
 func New(t *testing.T, name string, now time.Time) *Issuer {
 	t.Helper()
-	i := &Issuer{Life: 30 * 24 * time.Hour, key: newKey(t)}
+	i := &Issuer{Instance: 30 * 24 * time.Hour, key: newKey(t)}
 	c := authority(name, now)
 	i.root = sign(t, c, c, i.key, i.key.Public())
 	return i
@@ -36,7 +36,7 @@ func New(t *testing.T, name string, now time.Time) *Issuer {
 // Below returns an issuer with an intermediate CA that this issuer has signed.
 func (i *Issuer) Below(t *testing.T, name string, now time.Time) *Issuer {
 	t.Helper()
-	out := &Issuer{Life: i.Life, root: i.root, key: newKey(t)}
+	out := &Issuer{Instance: i.Instance, root: i.root, key: newKey(t)}
 	out.chain = append([]*x509.Certificate{sign(t, authority(name, now), i.signer(), i.key, out.key.Public())}, i.chain...)
 	return out
 }
@@ -54,7 +54,7 @@ func (i *Issuer) Answer(t *testing.T, csr []byte, now time.Time) []byte {
 	}
 	leaf := sign(t, &x509.Certificate{
 		Subject: asked.Subject, DNSNames: asked.DNSNames, IPAddresses: asked.IPAddresses, NotBefore: now,
-		NotAfter:    now.Add(i.Life),
+		NotAfter:    now.Add(i.Instance),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}, i.signer(), i.key, asked.PublicKey)
 	return certificate.Encode(append([]*x509.Certificate{leaf}, i.chain...))

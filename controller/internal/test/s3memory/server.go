@@ -209,7 +209,7 @@ func (m *Server) get(w http.ResponseWriter, r *http.Request, key string) {
 }
 
 func (m *Server) list(w http.ResponseWriter, prefix, delimiter string) {
-	type folder struct {
+	type dir struct {
 		Prefix string `xml:"Prefix"`
 	}
 	type object struct {
@@ -220,22 +220,22 @@ func (m *Server) list(w http.ResponseWriter, prefix, delimiter string) {
 	out := struct {
 		XMLName  xml.Name `xml:"ListBucketResult"`
 		Contents []object `xml:"Contents"`
-		Folders  []folder `xml:"CommonPrefixes"`
+		Prefixes []dir    `xml:"CommonPrefixes"`
 	}{}
-	folders := map[string]bool{}
+	dirs := map[string]bool{}
 	for key, raw := range m.objects {
 		rest, isBelow := strings.CutPrefix(key, prefix)
 		first, _, isDeeper := strings.Cut(rest, "/")
 		switch {
 		case !isBelow:
 		case isDeeper && delimiter == "/":
-			folders[prefix+first+"/"] = true
+			dirs[prefix+first+"/"] = true
 		default:
 			out.Contents = append(out.Contents, object{key, len(raw), etagOf(raw)})
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(folders)) {
-		out.Folders = append(out.Folders, folder{name})
+	for _, name := range slices.Sorted(maps.Keys(dirs)) {
+		out.Prefixes = append(out.Prefixes, dir{name})
 	}
 	slices.SortFunc(out.Contents, func(a, b object) int { return cmp.Compare(a.Key, b.Key) })
 	_ = xml.NewEncoder(w).Encode(out)

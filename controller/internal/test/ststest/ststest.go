@@ -23,7 +23,7 @@ type Server struct {
 
 	// AccessKey, SecretKey and SessionToken are returned. Life is the life of the credentials.
 	AccessKey, SecretKey, SessionToken string
-	Life                               time.Duration
+	Instance                           time.Duration
 	// Answer is called with each request. It returns true if it has sent the response itself.
 	Answer func(http.ResponseWriter, *http.Request) bool
 
@@ -35,7 +35,7 @@ type Server struct {
 // New returns a server over TLS. It is stopped when the test finishes.
 func New(t *testing.T) *Server {
 	t.Helper()
-	s := &Server{AccessKey: "ASIAACCESS", SecretKey: "secret", SessionToken: "session", Life: time.Hour}
+	s := &Server{AccessKey: "ASIAACCESS", SecretKey: "secret", SessionToken: "session", Instance: time.Hour}
 	s.http = httptest.NewTLSServer(s)
 	s.http.Config.ErrorLog = nil
 	t.Cleanup(s.http.Close)
@@ -74,7 +74,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		`<AssumeRoleWithWebIdentityResult><Credentials><AccessKeyId>%s</AccessKeyId><SecretAccessKey>%s</SecretAccessKey>`+
 		`<SessionToken>%s</SessionToken><Expiration>%s</Expiration></Credentials></AssumeRoleWithWebIdentityResult>`+
 		`</AssumeRoleWithWebIdentityResponse>`, s.AccessKey, s.SecretKey, s.SessionToken,
-		time.Now().Add(s.Life).UTC().Format(time.RFC3339))
+		time.Now().Add(s.Instance).UTC().Format(time.RFC3339))
 }
 
 // Refuse sends an error of the token service.

@@ -16,7 +16,7 @@ import (
 // EndedPod returns a terminated pod of this instance's server that is not being deleted, or nil.
 func EndedPod(s *instance.State) *corev1.Pod {
 	for i := range s.Pods {
-		if p := &s.Pods[i]; p.DeletionTimestamp == nil && instance.HasEnded(p) && p.Labels[v1.LabelXR] == string(s.Life.XR) {
+		if p := &s.Pods[i]; p.DeletionTimestamp == nil && instance.HasEnded(p) && p.Labels[v1.LabelXR] == string(s.Instance.XR) {
 			return p
 		}
 	}
@@ -39,24 +39,24 @@ func WhoUsesVolume(p *corev1.Pod, xr string) string {
 // Stopped returns the next step of a backup for which the function stops the server of a running instance. It returns
 // no step once the backup is verified and its Job is deleted.
 func Stopped(s *instance.State, announcement string) (step steps.Step, open bool) {
-	return backUpInLife(s, announcement, awaitStop)
+	return backUpInstance(s, announcement, awaitStop)
 }
 
 // backUpResumed is like Stopped for a server that runs again after the copy, so it does not stop the server.
 func backUpResumed(s *instance.State, announcement string) (step steps.Step, open bool) {
-	return backUpInLife(s, announcement, func(*instance.State) (steps.Step, bool) { return steps.Step{}, false })
+	return backUpInstance(s, announcement, func(*instance.State) (steps.Step, bool) { return steps.Step{}, false })
 }
 
-// backUpInLife returns the next step of a running instance's backup until the backup is verified and its Job is
+// backUpInstance returns the next step of a running instance's backup until the backup is verified and its Job is
 // deleted. first returns the steps that must be done before the Job is created.
-func backUpInLife(s *instance.State, announcement string, first func(*instance.State) (steps.Step, bool)) (
+func backUpInstance(s *instance.State, announcement string, first func(*instance.State) (steps.Step, bool)) (
 	step steps.Step, open bool) {
-	if n := s.ForeignNote(); n != nil && !HasProvenBackup(s) {
-		step := PutAside(s, steps.SkipNumber)
+	if n := s.ForeignEntry(); n != nil && !HasVerifiedBackup(s) {
+		step := DiscardAttempt(s, steps.SkipNumber)
 		step.Attempt, step.Message = steps.AttemptAnnounced, announcement
 		return step, true
 	}
-	if s.Record() == nil && s.OwnNote() == nil {
+	if s.Record() == nil && s.OwnEntry() == nil {
 		if s.StoreFailure != "" { // It is unknown whether the number is free.
 			return steps.Step{Action: steps.Wait, After: steps.RequeueLater, Attempt: steps.AttemptAnnounced,
 				Message: announcement + ": " + s.StoreFailure}, true
@@ -67,9 +67,9 @@ func backUpInLife(s *instance.State, announcement string, first func(*instance.S
 		return step, true
 	}
 	switch {
-	case !HasProvenBackup(s) && s.OwnNote() != nil:
+	case !HasVerifiedBackup(s) && s.OwnEntry() != nil:
 		return WriteIndex(s), true
-	case !HasProvenBackup(s):
+	case !HasVerifiedBackup(s):
 		return DecideBackup(s), true
 	case s.BackupJob != nil:
 		step, _ := steps.DeleteAndWait([]client.Object{s.BackupJob.Job})
@@ -90,7 +90,7 @@ func awaitStop(s *instance.State) (step steps.Step, open bool) {
 	}
 	if len(s.Pods) > 0 {
 		return steps.Step{Action: steps.Wait, After: steps.RequeueSoon, Attempt: steps.AttemptStopping,
-			Message: WhoUsesVolume(&s.Pods[0], string(s.Life.XR))}, true
+			Message: WhoUsesVolume(&s.Pods[0], string(s.Instance.XR))}, true
 	}
 	return steps.Step{}, false
 }
@@ -101,16 +101,16 @@ func isScaledDown(d *appsv1.Deployment) bool {
 		d.Status.Replicas == 0
 }
 
-// PutAside deletes the objects of a backup that has finished or is no longer needed, and then takes the given action.
+// DiscardAttempt deletes the objects of a backup that has finished or is no longer needed, and then takes the given action.
 // A verified backup is kept.
-func PutAside(s *instance.State, end steps.Action) steps.Step {
+func DiscardAttempt(s *instance.State, end steps.Action) steps.Step {
 	switch r := s.Record(); {
 	case s.BackupJob != nil:
 		step, _ := steps.DeleteAndWait([]client.Object{s.BackupJob.Job})
 		return step
-	case !HasProvenBackup(s) && s.OwnNote() != nil:
+	case !HasVerifiedBackup(s) && s.OwnEntry() != nil:
 		return WriteIndex(s)
-	case r != nil && !r.IsProven():
+	case r != nil && !r.IsVerified():
 		return steps.Step{Action: steps.DeleteUnprovenBackup, Targets: []client.Object{r}}
 	}
 	return steps.Step{Action: end}

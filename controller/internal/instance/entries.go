@@ -14,10 +14,10 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A Note is the catalog entry of one backup on a volume or in a store. The entry and the archive remain if a user
+// An Entry is the catalog entry of one backup on a volume or in a store. The entry and the archive remain if a user
 // deletes the BackupRecord.
-type Note struct {
-	v1.BackupNote
+type Entry struct {
+	v1.BackupEntry
 
 	// Name is the name of the BackupRecord and of the archive's directory.
 	Name string
@@ -31,25 +31,25 @@ type Note struct {
 
 // Noted contains the catalog entries of an instance's backups.
 type Noted struct {
-	// Notes are the catalog entries, newest first. BackupPVs are the backup volumes. Both are read if Records is read.
+	// Entries are the catalog entries, newest first. BackupPVs are the backup volumes. Both are read if Records is read.
 	// The entries of stores are added to Notes later.
-	Notes     []Note
+	Entries   []Entry
 	BackupPVs []corev1.PersistentVolume
 }
 
-// notesOn returns the catalog entries on a volume that name the instance, and all unreadable entries.
-func notesOn(v *corev1.PersistentVolume, instance v1.Instance) []Note {
-	out := make([]Note, 0, len(v.Annotations))
+// entriesOn returns the catalog entries on a volume that name the instance, and all unreadable entries.
+func entriesOn(v *corev1.PersistentVolume, instance v1.Instance) []Entry {
+	out := make([]Entry, 0, len(v.Annotations))
 	for key, text := range v.Annotations {
 		name, ok := strings.CutPrefix(key, v1.AnnotationBackupPrefix)
 		if !ok || name == "" {
 			continue
 		}
-		n := Note{Name: name, Volume: v.Name}
-		if err := json.Unmarshal([]byte(text), &n.BackupNote); err != nil || n.Spec.Archive == nil {
+		n := Entry{Name: name, Volume: v.Name}
+		if err := json.Unmarshal([]byte(text), &n.BackupEntry); err != nil || n.Spec.Archive == nil {
 			n.Unreadable = true
 		}
-		n.Forgotten = v.Annotations[v1.AnnotationForgetPrefix+name] == n.forgetWord()
+		n.Forgotten = v.Annotations[v1.AnnotationForgetPrefix+name] == n.ignoreValue()
 		if i := n.Spec.Instance; n.Unreadable || i.Kind == instance.Kind && i.Namespace == instance.Namespace &&
 			i.Name == instance.Name {
 			out = append(out, n)
@@ -60,40 +60,40 @@ func notesOn(v *corev1.PersistentVolume, instance v1.Instance) []Note {
 
 // Forget returns the command with which a user allows the next instance to start without the backup. The archive is
 // kept.
-func (n *Note) Forget() string {
+func (n *Entry) Forget() string {
 	if n.Store != "" {
 		return fmt.Sprintf("kubectl annotate backupstore %s %s%s=%s", n.Store, v1.AnnotationForgetPrefix, n.Name,
-			n.forgetWord())
+			n.ignoreValue())
 	}
-	return fmt.Sprintf("kubectl annotate pv %s %s%s=%s", n.Volume, v1.AnnotationForgetPrefix, n.Name, n.forgetWord())
+	return fmt.Sprintf("kubectl annotate pv %s %s%s=%s", n.Volume, v1.AnnotationForgetPrefix, n.Name, n.ignoreValue())
 }
 
 // MakeRecord returns the command that creates the BackupRecord of a backup again.
-func (n *Note) MakeRecord() string {
+func (n *Entry) MakeRecord() string {
 	if n.Store != "" {
 		return fmt.Sprintf("kubectl annotate backupstore %s --overwrite %s=%s", n.Store, v1.AnnotationMakeRecord,
-			v1.StoreFolder(n.Spec.Instance, n.Name))
+			v1.StorePrefix(n.Spec.Instance, n.Name))
 	}
 	return fmt.Sprintf("kubectl annotate pv %s --overwrite %s=%s", n.Volume, v1.AnnotationMakeRecord, n.Name)
 }
 
 // Of reports whether a BackupRecord belongs to the catalog entry. This is the case if name and instance UID are
 // equal.
-func (n *Note) Of(r *v1.BackupRecord) bool {
+func (n *Entry) Of(r *v1.BackupRecord) bool {
 	return n.Name == r.Name && (n.Unreadable || n.Spec.Instance.XR == r.Spec.Instance.XR)
 }
 
-// forgetWord returns the value of the annotation with which a user allows the next instance to start without the
+// ignoreValue returns the value of the annotation with which a user allows the next instance to start without the
 // backup. It is the UID of the BackupRecord, or the name of the backup if the UID is unknown.
-func (n *Note) forgetWord() string {
+func (n *Entry) ignoreValue() string {
 	if n.Unreadable || n.Record == "" {
 		return n.Name
 	}
 	return string(n.Record)
 }
 
-// HasNotes reports whether the catalog on a volume contains backups.
-func HasNotes(v *corev1.PersistentVolume) bool {
+// HasEntries reports whether the catalog on a volume contains backups.
+func HasEntries(v *corev1.PersistentVolume) bool {
 	for key := range v.Annotations {
 		if strings.HasPrefix(key, v1.AnnotationBackupPrefix) {
 			return true
@@ -104,9 +104,9 @@ func HasNotes(v *corev1.PersistentVolume) bool {
 
 // backupPVs returns all volumes with the labels of the instance's backup volumes, including volumes of previous
 // namespaces with the same name.
-func backupPVs(ctx context.Context, r client.Reader, life v1.Instance) ([]corev1.PersistentVolume, error) {
+func backupPVs(ctx context.Context, r client.Reader, instanceID v1.Instance) ([]corev1.PersistentVolume, error) {
 	l := &corev1.PersistentVolumeList{}
-	if err := r.List(ctx, l, client.MatchingLabels{v1.LabelInstance: life.Key(),
+	if err := r.List(ctx, l, client.MatchingLabels{v1.LabelInstance: instanceID.Key(),
 		v1.LabelComponent: v1.ComponentBackup}); err != nil {
 		return nil, fmt.Errorf("cannot list PersistentVolumes: %w", err)
 	}
@@ -114,37 +114,37 @@ func backupPVs(ctx context.Context, r client.Reader, life v1.Instance) ([]corev1
 }
 
 // readNoted reads the catalog entries on volumes for all backups with this name.
-func readNoted(ctx context.Context, r client.Reader, life v1.Instance) (Noted, error) {
-	volumes, err := backupPVs(ctx, r, life)
-	return Noted{Notes: NotesOf(volumes, life), BackupPVs: volumes}, err
+func readNoted(ctx context.Context, r client.Reader, instanceID v1.Instance) (Noted, error) {
+	volumes, err := backupPVs(ctx, r, instanceID)
+	return Noted{Entries: EntriesOf(volumes, instanceID), BackupPVs: volumes}, err
 }
 
 // withBoundVolume adds the catalog entries of the volume that is bound to the backup PVC, even if the volume has no
 // labels.
-func (n Noted) withBoundVolume(v *corev1.PersistentVolume, life v1.Instance) Noted {
+func (n Noted) withBoundVolume(v *corev1.PersistentVolume, instanceID v1.Instance) Noted {
 	if v == nil || slices.ContainsFunc(n.BackupPVs, func(x corev1.PersistentVolume) bool { return x.Name == v.Name }) {
 		return n
 	}
-	return Noted{Notes: newestNotesFirst(append(n.Notes, notesOn(v, life)...)), BackupPVs: append(n.BackupPVs, *v)}
+	return Noted{Entries: newestEntriesFirst(append(n.Entries, entriesOn(v, instanceID)...)), BackupPVs: append(n.BackupPVs, *v)}
 }
 
-// NotesOf returns the catalog entries on the volumes for an instance, newest first.
-func NotesOf(volumes []corev1.PersistentVolume, instance v1.Instance) []Note {
-	out := make([]Note, 0, len(volumes))
+// EntriesOf returns the catalog entries on the volumes for an instance, newest first.
+func EntriesOf(volumes []corev1.PersistentVolume, instance v1.Instance) []Entry {
+	out := make([]Entry, 0, len(volumes))
 	for i := range volumes {
-		out = append(out, notesOn(&volumes[i], instance)...)
+		out = append(out, entriesOn(&volumes[i], instance)...)
 	}
-	return newestNotesFirst(out)
+	return newestEntriesFirst(out)
 }
 
-func newestNotesFirst(notes []Note) []Note {
-	slices.SortFunc(notes, func(a, b Note) int { return trueFirst(a.isNewerThan(&b), b.isNewerThan(&a)) })
-	return notes
+func newestEntriesFirst(entries []Entry) []Entry {
+	slices.SortFunc(entries, func(a, b Entry) int { return trueFirst(a.isNewerThan(&b), b.isNewerThan(&a)) })
+	return entries
 }
 
 // isNewerThan reports whether a backup is newer than another. An unreadable entry is treated as newer, because its
 // age is unknown.
-func (n *Note) isNewerThan(other *Note) bool {
+func (n *Entry) isNewerThan(other *Entry) bool {
 	if n.Unreadable != other.Unreadable {
 		return n.Unreadable
 	}
@@ -152,7 +152,7 @@ func (n *Note) isNewerThan(other *Note) bool {
 }
 
 // asRecord returns a BackupRecord with the fields that determine the order of backups.
-func (n *Note) asRecord() *v1.BackupRecord {
+func (n *Entry) asRecord() *v1.BackupRecord {
 	r := &v1.BackupRecord{Spec: n.Spec}
 	r.Name, r.Spec.AnnouncedAt = n.Name, &n.AnnouncedAt
 	return r
@@ -167,16 +167,16 @@ func newestFirst(records []v1.BackupRecord) {
 // have one. A user has deleted its BackupRecord, or the BackupRecord was created again without its status. The next
 // instance must not start without the data of this backup. Missing returns nil if there is no such backup, or if a
 // user has allowed the instance to start without it.
-func Missing(notes []Note, records []v1.BackupRecord) *Note {
-	for i := range notes {
-		n := &notes[i]
+func Missing(entries []Entry, records []v1.BackupRecord) *Entry {
+	for i := range entries {
+		n := &entries[i]
 		if n.Forgotten || slices.ContainsFunc(records, func(r v1.BackupRecord) bool {
-			return r.IsProven() && n.isOutdatedBy(&r)
+			return r.IsVerified() && n.isOutdatedBy(&r)
 		}) {
 			continue
 		}
 		if slices.ContainsFunc(records, func(r v1.BackupRecord) bool {
-			return r.IsProven() && (n.Of(&r) || !n.Unreadable && r.After(n.asRecord()))
+			return r.IsVerified() && (n.Of(&r) || !n.Unreadable && r.After(n.asRecord()))
 		}) {
 			return nil
 		}
@@ -188,7 +188,7 @@ func Missing(notes []Note, records []v1.BackupRecord) *Note {
 // isOutdatedBy reports whether a later backup of the same instance replaces this one. The start time of the backups
 // decides, because numbers start again if the cluster was restored from an etcd snapshot. If this backup has the
 // higher number, the time difference must exceed the possible difference between the clocks of two API servers.
-func (n *Note) isOutdatedBy(r *v1.BackupRecord) bool {
+func (n *Entry) isOutdatedBy(r *v1.BackupRecord) bool {
 	if n.Unreadable || n.Name == r.Name || n.Spec.Instance.XR != r.Spec.Instance.XR {
 		return false
 	}
@@ -200,22 +200,22 @@ func (n *Note) isOutdatedBy(r *v1.BackupRecord) bool {
 }
 
 // Missing returns the missing backup of the instance, or nil.
-func (s *State) Missing() *Note { return Missing(s.Notes, s.Records) }
+func (s *State) Missing() *Entry { return Missing(s.Entries, s.Records) }
 
-// OwnNote returns the catalog entry of this instance's current backup, or nil. If the entry exists, the backup is
+// OwnEntry returns the catalog entry of this instance's current backup, or nil. If the entry exists, the backup is
 // verified, even if its BackupRecord is deleted.
-func (s *State) OwnNote() *Note {
-	if n := NoteNamed(s, s.Attempt().Record); n != nil && isOwnNote(s, n) {
+func (s *State) OwnEntry() *Entry {
+	if n := EntryNamed(s, s.Attempt().Record); n != nil && isOwnEntry(s, n) {
 		return n
 	}
 	return nil
 }
 
-// ForeignNote returns the catalog entry in a store that has the name of this backup but belongs to a different
+// ForeignEntry returns the catalog entry in a store that has the name of this backup but belongs to a different
 // backup. It returns nil if there is none. Another cluster with the same names and UIDs may have written the entry.
 // This cluster may also have been restored from an etcd snapshot that is older than the entry.
-func (s *State) ForeignNote() *Note {
-	if n := NoteNamed(s, s.Attempt().Record); n != nil && !isOwnNote(s, n) {
+func (s *State) ForeignEntry() *Entry {
+	if n := EntryNamed(s, s.Attempt().Record); n != nil && !isOwnEntry(s, n) {
 		return n
 	}
 	return nil
@@ -225,19 +225,19 @@ func (s *State) ForeignNote() *Note {
 const serversDiffer = time.Minute
 
 // IsEarlier reports whether the backup of a catalog entry started before the deletion of this instance.
-func IsEarlier(b *Basis, n *Note) bool {
+func IsEarlier(b *Basis, n *Entry) bool {
 	deletedAt := b.Identity().DeletedAt
 	return b.XR != nil && deletedAt != nil && n.AnnouncedAt.Add(serversDiffer).Before(deletedAt.Time)
 }
 
-// isOwnNote reports whether this cluster wrote the catalog entry of this backup. Names and times do not show this. A
+// isOwnEntry reports whether this cluster wrote the catalog entry of this backup. Names and times do not show this. A
 // cluster that was copied together with its etcd has the same names and UIDs, and may delete its instances at the
 // same time. The controller therefore accepts either proof:
 //
 // - The annotation AnnotationPublished names the archive. The controller writes it to the XR, the data volume and its
 // PVC before it publishes the entry.
 // - For an entry of an earlier release, its BackupRecord and the checksum in the report of this cluster's Job match.
-func isOwnNote(s *State, n *Note) bool {
+func isOwnEntry(s *State, n *Entry) bool {
 	switch r := s.Record(); {
 	case n.Store == "": // Only this cluster writes entries on its volumes.
 		return true
@@ -252,18 +252,18 @@ func isOwnNote(s *State, n *Note) bool {
 	}
 }
 
-// NoteNamed returns the catalog entry of a backup of this instance, or nil.
-func NoteNamed(s *State, name string) *Note {
-	for i := range s.Notes {
-		if n := &s.Notes[i]; s.Life.XR != "" && !n.Unreadable && n.Name == name && n.Spec.Instance.XR == s.Life.XR {
+// EntryNamed returns the catalog entry of a backup of this instance, or nil.
+func EntryNamed(s *State, name string) *Entry {
+	for i := range s.Entries {
+		if n := &s.Entries[i]; s.Instance.XR != "" && !n.Unreadable && n.Name == name && n.Spec.Instance.XR == s.Instance.XR {
 			return n
 		}
 	}
 	return nil
 }
 
-// heldBack returns the message for users about a missing BackupRecord.
-func heldBack(n *Note) string {
+// blockedMessage returns the message for users about a missing BackupRecord.
+func blockedMessage(n *Entry) string {
 	return fmt.Sprintf("backup %s exists %s, but its BackupRecord is missing. The platform team must choose one of "+
 		"two commands. To create the BackupRecord again and restore the backup: %s. To start without the backup: %s",
 		n.Name, n.whereIs(), n.MakeRecord(), n.Forget())

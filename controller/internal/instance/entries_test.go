@@ -16,10 +16,10 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// provenAt returns the BackupRecord of a verified backup. second is the second at which the backup started.
-func provenAt(name string, second int64) *v1.BackupRecord {
+// verifiedAt returns the BackupRecord of a verified backup. second is the second at which the backup started.
+func verifiedAt(name string, second int64) *v1.BackupRecord {
 	r := record(name, "db", second)
-	r.UID, r.Spec.Instance.XR, r.Status.Phase = types.UID("uid-of-"+name), types.UID("xr-of-"+name), v1.BackupProven
+	r.UID, r.Spec.Instance.XR, r.Status.Phase = types.UID("uid-of-"+name), types.UID("xr-of-"+name), v1.BackupVerified
 	r.Spec.Archive = &v1.Archive{Path: name}
 	return r
 }
@@ -27,7 +27,7 @@ func provenAt(name string, second int64) *v1.BackupRecord {
 // noting adds the catalog entries of the given BackupRecords to a volume.
 func noting(v *corev1.PersistentVolume, records ...*v1.BackupRecord) *corev1.PersistentVolume {
 	for _, r := range records {
-		text, err := json.Marshal(r.Note())
+		text, err := json.Marshal(r.Entry())
 		if err != nil {
 			panic(err)
 		}
@@ -36,18 +36,18 @@ func noting(v *corev1.PersistentVolume, records ...*v1.BackupRecord) *corev1.Per
 	return v
 }
 
-// TestGatherNotes checks that the catalog on a volume is used, even if the PVC of the volume is unknown.
-func TestGatherNotes(t *testing.T) {
+// TestGatherEntries checks that the catalog on a volume is used, even if the PVC of the volume is unknown.
+func TestGatherEntries(t *testing.T) {
 	type want struct {
 		Previous, Missing string
 		PodFailure        bool
 	}
-	usual := life.BackupPVCName()
+	usual := instanceID.BackupPVCName()
 	here := func() *corev1.PersistentVolume { return backupsAt("pv-b", "ns", at("default", usual, "gone")) }
-	a, b := provenAt("a", 1), provenAt("b", 2)
-	other := provenAt("a", 1)
+	a, b := verifiedAt("a", 1), verifiedAt("b", 2)
+	other := verifiedAt("a", 1)
 	other.Spec.Instance.Name = otherName
-	repeated := provenAt("a", 9)
+	repeated := verifiedAt("a", 9)
 	repeated.Spec.AnnouncedAt = &metav1.Time{Time: time.Unix(1, 0)}
 	annotated := func(v *corev1.PersistentVolume, key, value string) *corev1.PersistentVolume {
 		v.Annotations[key] = value
@@ -105,11 +105,11 @@ func TestGatherNotes(t *testing.T) {
 			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}}
 			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(append(tc.existing, xr, ns)...).
 				Build(), Clock: time.Now}
-			lives, err := g.Gather(context.Background(), key)
-			if err != nil || len(lives) != 1 {
-				t.Fatalf("%d lives, %v", len(lives), err)
+			instances, err := g.Gather(context.Background(), key)
+			if err != nil || len(instances) != 1 {
+				t.Fatalf("%d lives, %v", len(instances), err)
 			}
-			s := lives[0]
+			s := instances[0]
 			got := want{Previous: s.Latest(), PodFailure: s.PodFailure != ""}
 			if n := s.Missing(); n != nil {
 				got.Missing = n.Name
@@ -121,17 +121,17 @@ func TestGatherNotes(t *testing.T) {
 	}
 }
 
-// TestNoteCommands checks the commands that are shown to users.
-func TestNoteCommands(t *testing.T) {
-	v := noting(backupsAt("pv-b", "ns", nil), provenAt("a", 1))
-	n := &notesOn(v, life)[0]
+// TestEntryCommands checks the commands that are shown to users.
+func TestEntryCommands(t *testing.T) {
+	v := noting(backupsAt("pv-b", "ns", nil), verifiedAt("a", 1))
+	n := &entriesOn(v, instanceID)[0]
 	if diff := cmp.Diff([]string{
 		"kubectl annotate pv pv-b --overwrite crossplane-mysql.io/make-record=a",
 		"kubectl annotate pv pv-b forget.crossplane-mysql.io/a=uid-of-a",
 	}, []string{n.MakeRecord(), n.Forget()}); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
-	n = &Note{Name: "a", Store: "offsite", BackupNote: n.BackupNote}
+	n = &Entry{Name: "a", Store: "offsite", BackupEntry: n.BackupEntry}
 	n.Spec.Instance.NamespaceUID, n.Spec.Instance.XR = "ns-uid", "xr-uid"
 	if diff := cmp.Diff([]string{
 		"kubectl annotate backupstore offsite --overwrite crossplane-mysql.io/make-record=v1/ns-uid/xr-uid/a",
@@ -140,7 +140,7 @@ func TestNoteCommands(t *testing.T) {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
 	v.Annotations[v1.AnnotationForgetPrefix+"a"] = "uid-of-a"
-	if !notesOn(v, life)[0].Forgotten {
+	if !entriesOn(v, instanceID)[0].Forgotten {
 		t.Error("want it forgotten once that is typed")
 	}
 }
@@ -150,26 +150,26 @@ func TestNoteCommands(t *testing.T) {
 // a verified backup of the same instance is newer. Backups of other instances are reported.
 func TestMissingSetBack(t *testing.T) {
 	record := func(name string, xr types.UID, number, second int64) *v1.BackupRecord {
-		r := provenAt(name, second)
+		r := verifiedAt(name, second)
 		r.Spec.Instance.XR, r.Spec.Number = xr, number
 		return r
 	}
-	noted := func(r *v1.BackupRecord) Note { return Note{BackupNote: r.Note(), Name: r.Name, Store: "offsite"} }
+	noted := func(r *v1.BackupRecord) Entry { return Entry{BackupEntry: r.Entry(), Name: r.Name, Store: "offsite"} }
 	today := *record("today", "x", 5, 200)
 	for name, tc := range map[string]struct {
-		notes []Note
-		want  string
+		entries []Entry
+		want    string
 	}{
-		"Lost":    {[]Note{noted(record("lost", "x", 8, 50))}, ""},
-		"Later":   {[]Note{noted(record("later", "x", 8, 300))}, "later"},
-		"Clocks":  {[]Note{noted(record("clocks", "x", 8, 150))}, "clocks"}, // The clocks can differ.
-		"Fewer":   {[]Note{noted(record("fewer", "x", 4, 150))}, ""},
-		"Another": {[]Note{noted(record("lost", "x", 9, 50)), noted(record("theirs", "y", 8, 50))}, "theirs"},
-		"Older":   {[]Note{noted(record("lost", "x", 9, 50)), noted(record("theirs", "y", 2, 50))}, ""},
-		"Own":     {[]Note{noted(&today)}, ""},
+		"Lost":    {[]Entry{noted(record("lost", "x", 8, 50))}, ""},
+		"Later":   {[]Entry{noted(record("later", "x", 8, 300))}, "later"},
+		"Clocks":  {[]Entry{noted(record("clocks", "x", 8, 150))}, "clocks"}, // The clocks can differ.
+		"Fewer":   {[]Entry{noted(record("fewer", "x", 4, 150))}, ""},
+		"Another": {[]Entry{noted(record("lost", "x", 9, 50)), noted(record("theirs", "y", 8, 50))}, "theirs"},
+		"Older":   {[]Entry{noted(record("lost", "x", 9, 50)), noted(record("theirs", "y", 2, 50))}, ""},
+		"Own":     {[]Entry{noted(&today)}, ""},
 	} {
 		got := ""
-		if n := Missing(tc.notes, []v1.BackupRecord{today}); n != nil {
+		if n := Missing(tc.entries, []v1.BackupRecord{today}); n != nil {
 			got = n.Name
 		}
 		if got != tc.want {

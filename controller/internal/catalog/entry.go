@@ -17,23 +17,23 @@ import (
 // ArchiveName is the name of the archive in the directory of its backup.
 const ArchiveName = "data.tar.zst"
 
-// WriteNote writes the catalog entry of a BackupRecord to its volume. It also removes the annotation with which a
+// WriteEntry writes the catalog entry of a BackupRecord to its volume. It also removes the annotation with which a
 // user has allowed instances to start without this backup.
-func WriteNote(v *corev1.PersistentVolume, r *v1.BackupRecord) change.Change {
+func WriteEntry(v *corev1.PersistentVolume, r *v1.BackupRecord) change.Change {
 	return change.PatchObject(v, func(v *corev1.PersistentVolume) {
-		steps.SetAnnotation(v, v1.AnnotationBackupPrefix+r.Name, NoteText(r))
+		steps.SetAnnotation(v, v1.AnnotationBackupPrefix+r.Name, EntryText(r))
 		delete(v.Annotations, v1.AnnotationForgetPrefix+r.Name)
 	})
 }
 
-// NoteText returns the catalog entry of a BackupRecord in the format of the index on a volume.
-func NoteText(r *v1.BackupRecord) string {
-	text, _ := json.Marshal(r.Note()) //nolint:errchkjson // All of its types can be encoded.
+// EntryText returns the catalog entry of a BackupRecord in the format of the index on a volume.
+func EntryText(r *v1.BackupRecord) string {
+	text, _ := json.Marshal(r.Entry()) //nolint:errchkjson // All of its types can be encoded.
 	return string(text)
 }
 
-// RemoveNotes removes the catalog entries of a deleted archive.
-func RemoveNotes(volumes []corev1.PersistentVolume, name string) []change.Change {
+// RemoveEntries removes the catalog entries of a deleted archive.
+func RemoveEntries(volumes []corev1.PersistentVolume, name string) []change.Change {
 	var out []change.Change
 	for i := range volumes {
 		v := &volumes[i]
@@ -47,9 +47,9 @@ func RemoveNotes(volumes []corev1.PersistentVolume, name string) []change.Change
 	return out
 }
 
-// ProveAsNoted marks a BackupRecord as verified and copies its content from the catalog entry. It writes the spec
+// VerifyAsRecorded marks a BackupRecord as verified and copies its content from the catalog entry. It writes the spec
 // first and then the phase, so that clients never read a verified BackupRecord with an incomplete spec.
-func ProveAsNoted(r *v1.BackupRecord, n *instance.Note, now time.Time) []change.Change {
+func VerifyAsRecorded(r *v1.BackupRecord, n *instance.Entry, now time.Time) []change.Change {
 	text := change.PatchObject(r, func(r *v1.BackupRecord) {
 		r.Spec = *n.Spec.DeepCopy()
 		if !r.CreationTimestamp.Equal(&n.AnnouncedAt) {
@@ -58,7 +58,7 @@ func ProveAsNoted(r *v1.BackupRecord, n *instance.Note, now time.Time) []change.
 		steps.AddFinalizer(r)
 	})
 	return []change.Change{text, PatchRecordStatus(r, func(st *v1.BackupRecordStatus) {
-		st.Phase, st.Message, st.CompletionTime = v1.BackupProven, limitsOf(n.Spec), &metav1.Time{Time: now}
+		st.Phase, st.Message, st.CompletionTime = v1.BackupVerified, limitsOf(n.Spec), &metav1.Time{Time: now}
 	})}
 }
 
@@ -76,7 +76,7 @@ func limitsOf(b v1.BackupRecordSpec) string {
 }
 
 // MakeRecordAgain creates a BackupRecord from its catalog entry. The next reconcile marks it as verified.
-func MakeRecordAgain(n *instance.Note) change.Change {
+func MakeRecordAgain(n *instance.Entry) change.Change {
 	r := &v1.BackupRecord{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Finalizers: []string{v1.Finalizer}}, Spec: *n.Spec.DeepCopy()}
 	r.Labels = r.DefaultLabels()
 	r.Spec.AnnouncedAt = n.AnnouncedAt.DeepCopy()

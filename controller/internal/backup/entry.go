@@ -22,7 +22,7 @@ import (
 
 // WriteIndex updates the BackupRecord from the catalog entry of a verified backup.
 func WriteIndex(s *instance.State) steps.Step {
-	step := steps.Step{Action: steps.MarkProven, Attempt: steps.AttemptRunning, Percent: 100,
+	step := steps.Step{Action: steps.MarkVerified, Attempt: steps.AttemptRunning, Percent: 100,
 		Message: "The backup is verified"}
 	if s.Record() == nil {
 		step.Action = steps.RecreateBackup
@@ -30,18 +30,18 @@ func WriteIndex(s *instance.State) steps.Step {
 	return step
 }
 
-// noteBackup writes the catalog entry to the volume that the Job's PVC is bound to, or to the store.
-func noteBackup(s *instance.State, _ steps.Step) []change.Change {
+// recordBackup writes the catalog entry to the volume that the Job's PVC is bound to, or to the store.
+func recordBackup(s *instance.State, _ steps.Step) []change.Change {
 	r := s.Record().DeepCopy()
-	r.Spec = provenSpec(s)
+	r.Spec = verifiedSpec(s)
 	if s.Store() != "" {
-		return append(writePublished(s, r.Note()), publishNote(s, r))
+		return append(writePublished(s, r.Entry()), publishEntry(s, r))
 	}
-	return []change.Change{catalog.WriteNote(s.BackupPV, r)}
+	return []change.Change{catalog.WriteEntry(s.BackupPV, r)}
 }
 
-// provenSpec returns the spec of the verified BackupRecord, from the Job's report.
-func provenSpec(s *instance.State) v1.BackupRecordSpec {
+// verifiedSpec returns the spec of the verified BackupRecord, from the Job's report.
+func verifiedSpec(s *instance.State) v1.BackupRecordSpec {
 	spec, report := *s.Record().Spec.DeepCopy(), s.BackupJob.Report
 	spec.Archive = &v1.Archive{
 		SHA256:    report.SHA256,
@@ -49,25 +49,25 @@ func provenSpec(s *instance.State) v1.BackupRecordSpec {
 		DataBytes: report.DataBytes,
 	}
 	if store := s.Store(); store != "" {
-		spec.Archive.Store, spec.Archive.Path = store, path.Join(StoreFolder(s), report.Archive)
+		spec.Archive.Store, spec.Archive.Path = store, path.Join(StorePrefix(s), report.Archive)
 	} else {
-		spec.Archive.PVCName, spec.Archive.Path = s.Life.BackupPVCName(), path.Join(s.Attempt().Record, catalog.ArchiveName)
+		spec.Archive.PVCName, spec.Archive.Path = s.Instance.BackupPVCName(), path.Join(s.Attempt().Record, catalog.ArchiveName)
 	}
 	spec.Version, spec.CleanShutdown = report.Version, report.CleanShutdown
 	return spec
 }
 
-// markProven updates the BackupRecord from the catalog entry.
-func markProven(s *instance.State, _ steps.Step) []change.Change {
-	proven := catalog.ProveAsNoted(s.Record(), s.OwnNote(), s.Now)
-	if n := s.OwnNote(); n.Store != "" {
-		return append([]change.Change{removeLeftovers(s, n)}, proven...)
+// markVerified updates the BackupRecord from the catalog entry.
+func markVerified(s *instance.State, _ steps.Step) []change.Change {
+	verified := catalog.VerifyAsRecorded(s.Record(), s.OwnEntry(), s.Now)
+	if n := s.OwnEntry(); n.Store != "" {
+		return append([]change.Change{removeLeftovers(s, n)}, verified...)
 	}
-	return proven
+	return verified
 }
 
 func recreateBackup(s *instance.State, _ steps.Step) []change.Change {
-	return []change.Change{catalog.MakeRecordAgain(s.OwnNote())}
+	return []change.Change{catalog.MakeRecordAgain(s.OwnEntry())}
 }
 
 // deleteUnprovenBackup deletes BackupRecords whose backups will never be verified, and their files in the store. It

@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-type note struct {
+type entry struct {
 	Name string `json:"name"`
 	Size int64  `json:"size,omitempty"`
 }
 
-func TestSeal(t *testing.T) {
-	key, other := NewSealKey(), NewSealKey()
-	raw, err := key.Seal("v1/a/manifest.json", note{Name: "<a & b>", Size: 1 << 60})
+func TestSign(t *testing.T) {
+	key, other := NewSigningKey(), NewSigningKey()
+	raw, err := key.Sign("v1/a/manifest.json", entry{Name: "<a & b>", Size: 1 << 60})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,16 +22,16 @@ func TestSeal(t *testing.T) {
 	if err := json.Indent(&indented, raw, "", "\t"); err != nil {
 		t.Fatal(err)
 	}
-	sealedTwice := append([]byte(nil), raw...)
+	signedTwice := append([]byte(nil), raw...)
 	for name, c := range map[string]struct {
-		key    SealKey
+		key    SigningKey
 		object string
 		raw    []byte
 		says   string
 	}{
 		"Whole":      {key, "v1/a/manifest.json", raw, ""},
 		"Reformated": {key, "v1/a/manifest.json", indented.Bytes(), ""},
-		"Moved":      {key, "v1/b/manifest.json", sealedTwice, "its signature is not valid"},
+		"Moved":      {key, "v1/b/manifest.json", signedTwice, "its signature is not valid"},
 		"OtherKey":   {other, "v1/a/manifest.json", raw, "its signature is not valid"},
 		"Changed": {key, "v1/a/manifest.json",
 			bytes.Replace(raw, []byte("1152921504606846976"), []byte("1152921504606846977"), 1), "its signature is not valid"},
@@ -40,39 +40,39 @@ func TestSeal(t *testing.T) {
 		"NoJSON":    {key, "v1/a/manifest.json", []byte("<html>"), "cannot be read"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var got note
+			var got entry
 			err := c.key.Open(c.object, c.raw, &got)
 			switch {
-			case c.says == "" && (err != nil || got != note{"<a & b>", 1 << 60}):
+			case c.says == "" && (err != nil || got != entry{"<a & b>", 1 << 60}):
 				t.Errorf("want what was sealed, got %v, %v", got, err)
 			case c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)):
 				t.Errorf("want %q, got %v", c.says, err)
-			case c.says != "" && got != note{}:
+			case c.says != "" && got != entry{}:
 				t.Errorf("nothing of it may be used, got %v", got)
 			}
 		})
 	}
-	if second, err := ParseSealKey(key.Text()); err != nil || second != key {
+	if second, err := ParseSigningKey(key.Text()); err != nil || second != key {
 		t.Errorf("want the same key, got %v", err)
 	}
 	for _, s := range []string{"", "AAAA", "no Base64!"} {
-		if _, err := ParseSealKey(s); err == nil {
+		if _, err := ParseSigningKey(s); err == nil {
 			t.Errorf("%q is no key", s)
 		}
 	}
 }
 
 func FuzzOpen(f *testing.F) {
-	key := NewSealKey()
-	raw, err := key.Seal("k", note{Name: "a"})
+	key := NewSigningKey()
+	raw, err := key.Sign("k", entry{Name: "a"})
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(raw)
 	f.Add([]byte(`{"content":{"name":"b"},"hmacSha256":"AAAA"}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		var got note
-		if err := key.Open("k", raw, &got); err == nil && got != (note{Name: "a"}) {
+		var got entry
+		if err := key.Open("k", raw, &got); err == nil && got != (entry{Name: "a"}) {
 			t.Errorf("%q opens as %v", raw, got)
 		}
 	})

@@ -35,26 +35,26 @@ const (
 // errMore means that more files are left than one call removes.
 var errMore = errors.New("the deletion is not finished")
 
-func manifestOf(folder string) string { return path.Join(folder, gateway.ManifestName) }
+func manifestOf(dir string) string { return path.Join(dir, gateway.ManifestName) }
 
-// An otherNoteError reports that a backup has a different catalog entry than expected.
-type otherNoteError struct{ There *v1.StoreNote }
+// An otherEntryError reports that a backup has a different catalog entry than expected.
+type otherEntryError struct{ There *v1.StoreEntry }
 
-func (e *otherNoteError) Error() string {
+func (e *otherEntryError) Error() string {
 	return fmt.Sprintf("the store already has a catalog entry for backup %q with another archive: %s", e.There.Name,
 		e.There.Spec.Archive.Path)
 }
 
 // Publish writes the catalog entry of a backup if there is none, even if another process publishes at the same time.
 // It returns an error if there is a different entry.
-func (s *Store) Publish(ctx context.Context, n *v1.StoreNote) error {
-	key := manifestOf(v1.StoreFolder(n.Spec.Instance, n.Name))
-	raw, err := s.Seal.Seal(key, n)
+func (s *Store) Publish(ctx context.Context, n *v1.StoreEntry) error {
+	key := manifestOf(v1.StorePrefix(n.Spec.Instance, n.Name))
+	raw, err := s.Sign.Sign(key, n)
 	if err != nil {
 		return err
 	}
-	if len(raw) > store.MaxSealed {
-		return fmt.Errorf("the catalog entry is %d bytes long, but the maximum is %d bytes", len(raw), store.MaxSealed)
+	if len(raw) > store.MaxSigned {
+		return fmt.Errorf("the catalog entry is %d bytes long, but the maximum is %d bytes", len(raw), store.MaxSigned)
 	}
 	err = s.PutOnce(ctx, key, raw)
 	if store.Is(err, store.Unsupported) {
@@ -69,68 +69,68 @@ func (s *Store) Publish(ctx context.Context, n *v1.StoreNote) error {
 	}
 	// The entry is read back even if the store has reported success, because some stores report success although they
 	// have overwritten an existing object.
-	existing, err := s.ReadNote(ctx, n.Spec.Instance, n.Name)
+	existing, err := s.ReadEntry(ctx, n.Spec.Instance, n.Name)
 	if err != nil {
 		return err
 	}
-	if !equalNotes(existing, n) {
-		return &otherNoteError{existing}
+	if !equalEntries(existing, n) {
+		return &otherEntryError{existing}
 	}
 	return nil
 }
 
-func equalNotes(n, other *v1.StoreNote) bool {
+func equalEntries(n, other *v1.StoreEntry) bool {
 	a, aerr := json.Marshal(n)
 	b, berr := json.Marshal(other)
 	return aerr == nil && berr == nil && bytes.Equal(a, b)
 }
 
-// ReadNote returns the catalog entry of a backup, or a store.NotFound error if there is none.
-func (s *Store) ReadNote(ctx context.Context, i v1.BackedUpInstance, record string) (*v1.StoreNote, error) {
-	return s.readNote(ctx, v1.StoreFolder(i, record))
+// ReadEntry returns the catalog entry of a backup, or a store.NotFound error if there is none.
+func (s *Store) ReadEntry(ctx context.Context, i v1.BackedUpInstance, record string) (*v1.StoreEntry, error) {
+	return s.readEntry(ctx, v1.StorePrefix(i, record))
 }
 
-func (s *Store) readNote(ctx context.Context, folder string) (*v1.StoreNote, error) {
-	raw, err := s.ReadSmall(ctx, manifestOf(folder), store.MaxSealed)
+func (s *Store) readEntry(ctx context.Context, dir string) (*v1.StoreEntry, error) {
+	raw, err := s.ReadSmall(ctx, manifestOf(dir), store.MaxSigned)
 	if err != nil {
 		return nil, err
 	}
-	return s.parseNote(folder, raw)
+	return s.parseEntry(dir, raw)
 }
 
-// parseNote decodes and verifies the catalog entry in a prefix. An error about an invalid entry is not a store.Error.
-func (s *Store) parseNote(folder string, raw []byte) (*v1.StoreNote, error) {
-	n := &v1.StoreNote{}
-	if err := s.Seal.Open(manifestOf(folder), raw, n); err != nil {
+// parseEntry decodes and verifies the catalog entry in a prefix. An error about an invalid entry is not a store.Error.
+func (s *Store) parseEntry(dir string, raw []byte) (*v1.StoreEntry, error) {
+	n := &v1.StoreEntry{}
+	if err := s.Sign.Open(manifestOf(dir), raw, n); err != nil {
 		return nil, err
 	}
-	if err := checkNote(n, folder); err != nil {
+	if err := checkEntry(n, dir); err != nil {
 		return nil, err
 	}
 	n.Spec.Archive.Store = s.Name // The BackupStore may have had a different name in the cluster that wrote the entry.
 	return n, nil
 }
 
-// NoteIn returns the catalog entry in a prefix, which has the format of StoreFolder. It returns a store.NotFound
+// EntryIn returns the catalog entry in a prefix, which has the format of StorePrefix. It returns a store.NotFound
 // error if there is no entry.
-func (s *Store) NoteIn(ctx context.Context, folder string) (*v1.StoreNote, error) {
-	if parts := strings.Split(folder, "/"); len(parts) != 4 || parts[0] != v1.StoreLayout || path.Clean(folder) != folder {
-		return nil, fmt.Errorf("%q is not the prefix of a backup, which is %s/NAMESPACE-UID/COMPOSITE-UID/RECORD", folder,
+func (s *Store) EntryIn(ctx context.Context, dir string) (*v1.StoreEntry, error) {
+	if parts := strings.Split(dir, "/"); len(parts) != 4 || parts[0] != v1.StoreLayout || path.Clean(dir) != dir {
+		return nil, fmt.Errorf("%q is not the prefix of a backup, which is %s/NAMESPACE-UID/COMPOSITE-UID/RECORD", dir,
 			v1.StoreLayout)
 	}
-	return s.readNote(ctx, folder)
+	return s.readEntry(ctx, dir)
 }
 
-// checkNote returns an error if a catalog entry does not belong to its prefix, or refers to an archive in a different
+// checkEntry returns an error if a catalog entry does not belong to its prefix, or refers to an archive in a different
 // prefix. The signature covers the prefix, so this is caused by a bug and not by an attack.
-func checkNote(n *v1.StoreNote, folder string) error {
+func checkEntry(n *v1.StoreEntry, dir string) error {
 	a := n.Spec.Archive
 	switch {
-	case v1.StoreFolder(n.Spec.Instance, n.Name) != folder:
-		return fmt.Errorf("the catalog entry in %q belongs to backup %q of %s/%s", folder, n.Name, n.Spec.Instance.Namespace,
+	case v1.StorePrefix(n.Spec.Instance, n.Name) != dir:
+		return fmt.Errorf("the catalog entry in %q belongs to backup %q of %s/%s", dir, n.Name, n.Spec.Instance.Namespace,
 			n.Spec.Instance.Name)
-	case a == nil || path.Dir(a.Path) != n.ArchiveFolder():
-		return fmt.Errorf("the catalog entry in %q does not refer to an archive in %q", folder, n.ArchiveFolder())
+	case a == nil || path.Dir(a.Path) != n.ArchivePrefix():
+		return fmt.Errorf("the catalog entry in %q does not refer to an archive in %q", dir, n.ArchivePrefix())
 	}
 	return nil
 }
@@ -141,9 +141,9 @@ type Found struct {
 	Record           string
 }
 
-// Folder returns the prefix of the entry.
-func (f Found) Folder() string {
-	return v1.StoreFolder(v1.BackedUpInstance{NamespaceUID: f.NamespaceUID, XR: f.XR}, f.Record)
+// Prefix returns the prefix of the entry.
+func (f Found) Prefix() string {
+	return v1.StorePrefix(v1.BackedUpInstance{NamespaceUID: f.NamespaceUID, XR: f.XR}, f.Record)
 }
 
 // BackupsIn returns the backups of a namespace. It omits known backups.
@@ -156,17 +156,17 @@ func (s *Store) AllBackups(ctx context.Context) ([]Found, error) {
 	return s.backupsBelow(ctx, v1.StoreLayout, maxBackups, func(string) bool { return false })
 }
 
-func (s *Store) backupsBelow(ctx context.Context, folder string, limit int, isKnown func(record string) bool) ([]Found,
+func (s *Store) backupsBelow(ctx context.Context, dir string, limit int, isKnown func(record string) bool) ([]Found,
 	error) {
-	os, hasMore, err := s.Find(ctx, folder, limit, func(key string) bool {
+	os, hasMore, err := s.Find(ctx, dir, limit, func(key string) bool {
 		record, ok := recordOf(key)
-		return ok && strings.HasPrefix(key, folder+"/") && !isKnown(record)
+		return ok && strings.HasPrefix(key, dir+"/") && !isKnown(record)
 	})
 	if err != nil {
 		return nil, err
 	}
 	if hasMore {
-		return nil, fmt.Errorf("there are more than %d backups below %q", limit, folder)
+		return nil, fmt.Errorf("there are more than %d backups below %q", limit, dir)
 	}
 	out := make([]Found, 0, len(os))
 	for _, o := range os {
@@ -191,18 +191,18 @@ func recordOf(key string) (record string, ok bool) {
 // have thousands of entries.
 const readAtOnce = 16
 
-// A readNote is the result of reading a catalog entry: the entry or an error.
-type readNote struct {
-	note *v1.StoreNote
-	err  error
+// A readEntry is the result of reading a catalog entry: the entry or an error.
+type readEntry struct {
+	entry *v1.StoreEntry
+	err   error
 }
 
-// readNotes reads the catalog entries of backups. The result has the same order. It stops at the first store error.
+// readEntries reads the catalog entries of backups. The result has the same order. It stops at the first store error.
 // An object that was removed in the meantime has a NotFound error in the result.
-func (s *Store) readNotes(ctx context.Context, found []Found) ([]readNote, error) {
+func (s *Store) readEntries(ctx context.Context, found []Found) ([]readEntry, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	out, slots := make([]readNote, len(found)), make(chan struct{}, readAtOnce)
+	out, slots := make([]readEntry, len(found)), make(chan struct{}, readAtOnce)
 	var all sync.WaitGroup
 	for i := range found {
 		slots <- struct{}{}
@@ -211,11 +211,11 @@ func (s *Store) readNotes(ctx context.Context, found []Found) ([]readNote, error
 		}
 		all.Go(func() {
 			defer func() { <-slots }()
-			n, err := s.readNote(ctx, found[i].Folder())
+			n, err := s.readEntry(ctx, found[i].Prefix())
 			if errors.As(err, new(*store.Error)) && !store.Is(err, store.NotFound) {
 				stop(err)
 			}
-			out[i] = readNote{n, err}
+			out[i] = readEntry{n, err}
 		})
 	}
 	all.Wait()
@@ -223,17 +223,17 @@ func (s *Store) readNotes(ctx context.Context, found []Found) ([]readNote, error
 }
 
 // RemoveLeftovers deletes the files of other attempts from the prefix of a published backup.
-func (s *Store) RemoveLeftovers(ctx context.Context, n *v1.StoreNote) error {
-	folder := v1.StoreFolder(n.Spec.Instance, n.Name)
+func (s *Store) RemoveLeftovers(ctx context.Context, n *v1.StoreEntry) error {
+	dir := v1.StorePrefix(n.Spec.Instance, n.Name)
 	// The entry is read from the store, so that no file is deleted to which an entry refers.
-	existing, err := s.readNote(ctx, folder)
+	existing, err := s.readEntry(ctx, dir)
 	switch {
 	case err != nil:
 		return err
 	case existing.PublishedArchive() != n.PublishedArchive(): // The archive of the requested entry may be in the same prefix.
-		return &otherNoteError{existing}
+		return &otherEntryError{existing}
 	}
-	return s.removeAllBut(ctx, folder, manifestOf(folder), existing.Spec.Archive.Path)
+	return s.removeAllBut(ctx, dir, manifestOf(dir), existing.Spec.Archive.Path)
 }
 
 // Remove deletes a backup. It deletes the catalog entry first, because an archive without an entry belongs to no
@@ -242,57 +242,57 @@ func (s *Store) RemoveLeftovers(ctx context.Context, n *v1.StoreNote) error {
 // deletes nothing if the checksum in the entry differs from the BackupRecord. The backup then belongs to another
 // cluster, or to an earlier state of this one.
 func (s *Store) Remove(ctx context.Context, i v1.BackedUpInstance, record, sum string) error {
-	folder := v1.StoreFolder(i, record)
-	raw, err := s.ReadSmall(ctx, manifestOf(folder), store.MaxSealed)
+	dir := v1.StorePrefix(i, record)
+	raw, err := s.ReadSmall(ctx, manifestOf(dir), store.MaxSigned)
 	if errors.As(err, new(*store.Error)) && !store.Is(err, store.NotFound) {
 		return err
 	}
 	// An unreadable entry cannot refer to another prefix.
-	n, err := s.parseNote(folder, raw)
+	n, err := s.parseEntry(dir, raw)
 	if err == nil && sum != "" && n.Spec.Archive.SHA256 != sum {
-		return &otherNoteError{n}
+		return &otherEntryError{n}
 	}
 	if err == nil && n.From != nil {
-		if err := s.removeFolder(ctx, n.ArchiveFolder()); err != nil {
+		if err := s.removePrefix(ctx, n.ArchivePrefix()); err != nil {
 			return err
 		}
 	}
-	return s.removeFolder(ctx, folder)
+	return s.removePrefix(ctx, dir)
 }
 
 // RemoveAttempts deletes the files of attempts at a backup. If the key of its catalog entry exists, it deletes
 // nothing, because the backup may be verified.
 func (s *Store) RemoveAttempts(ctx context.Context, i v1.BackedUpInstance, record string) error {
-	folder := v1.StoreFolder(i, record)
-	switch _, err := s.Stat(ctx, manifestOf(folder)); {
+	dir := v1.StorePrefix(i, record)
+	switch _, err := s.Stat(ctx, manifestOf(dir)); {
 	case err == nil:
 		return nil
 	case !store.Is(err, store.NotFound):
 		return err
 	}
-	return s.removeAllBut(ctx, folder)
+	return s.removeAllBut(ctx, dir)
 }
 
-func (s *Store) removeFolder(ctx context.Context, folder string) error {
-	if err := s.Delete(ctx, manifestOf(folder)); err != nil {
+func (s *Store) removePrefix(ctx context.Context, dir string) error {
+	if err := s.Delete(ctx, manifestOf(dir)); err != nil {
 		return err
 	}
-	return s.removeAllBut(ctx, folder)
+	return s.removeAllBut(ctx, dir)
 }
 
 // removeAllBut deletes all files of a prefix except the given keys. If it is interrupted, or finds too many files for
 // one call, the caller must call it again.
-func (s *Store) removeAllBut(ctx context.Context, folder string, keep ...string) error {
+func (s *Store) removeAllBut(ctx context.Context, dir string, keep ...string) error {
 	for range maxTimes {
 		var failed []error
-		uploads, err := s.Uploads(ctx, folder, atATime)
+		uploads, err := s.Uploads(ctx, dir, atATime)
 		if err != nil {
 			return err
 		}
 		for _, u := range uploads {
 			failed = append(failed, s.AbortUpload(ctx, u.Key, u.ID))
 		}
-		os, hasMore, err := s.Find(ctx, folder, atATime, func(string) bool { return true })
+		os, hasMore, err := s.Find(ctx, dir, atATime, func(string) bool { return true })
 		if err != nil {
 			return err
 		}
@@ -305,5 +305,5 @@ func (s *Store) removeAllBut(ctx context.Context, folder string, keep ...string)
 			return err
 		}
 	}
-	return fmt.Errorf("%w: there are more objects below %q", errMore, folder)
+	return fmt.Errorf("%w: there are more objects below %q", errMore, dir)
 }
