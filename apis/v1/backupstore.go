@@ -92,7 +92,7 @@ type BackupStoreSpec struct {
 	// +optional
 	WorkloadIdentity *WorkloadIdentity `json:"workloadIdentity,omitempty"`
 	// KeySecretRef names a Secret in the controller's namespace, as `kubectl mysql store-key` creates it. Its key
-	// sealKey is the signing key by which the controller recognizes its own manifests. Its key identity decrypts
+	// signingKey is the signing key by which the controller recognizes its own manifests. Its key identity decrypts
 	// encrypted archives. The platform team can remove identity from the Secret and store it elsewhere. Backups are
 	// then still taken and verified, but they cannot be restored until identity is in the Secret again.
 	KeySecretRef LocalSecret `json:"keySecretRef"`
@@ -138,7 +138,7 @@ const (
 	StoreSecretKey = "secretKey"
 	// StoreSessionToken is an optional key for temporary credentials, such as the credentials of AWS STS.
 	StoreSessionToken = "sessionToken"
-	StoreSigningKey   = "sealKey"
+	StoreSigningKey   = "signingKey"
 	StoreIdentity     = "identity"
 )
 

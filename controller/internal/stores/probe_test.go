@@ -37,7 +37,7 @@ func TestOpen(t *testing.T) {
 		"EmptySecret": {func(_ *v1.BackupStore, s *Secrets) { s.Credentials.Data[v1.StoreSecretKey] = []byte(" \n") },
 			`"secretKey" of Secret "credentials"`},
 		"NoSealKey": {func(_ *v1.BackupStore, s *Secrets) { delete(s.Key.Data, v1.StoreSigningKey) },
-			`"sealKey" of Secret "key"`},
+			`"signingKey" of Secret "key"`},
 		"ShortSealKey": {func(_ *v1.BackupStore, s *Secrets) { s.Key.Data[v1.StoreSigningKey] = []byte("AAAA") }, "32 bytes"},
 		"Recipient":    {func(b *v1.BackupStore, _ *Secrets) { b.Spec.Recipients = []string{"age1nobody"} }, "recipients"},
 		"Identity": {func(_ *v1.BackupStore, s *Secrets) {
