@@ -384,7 +384,8 @@ func TestConditionsExist(t *testing.T) {
 		}
 		slices.Sort(got)
 		want := want
-		if example == "restore-at" { // Only an instance with backup.continuous has the condition Archiving.
+		// Only an instance with a BackupStore has the condition Archiving.
+		if example == "restore-at" || example == "restore-from-store" {
 			want = slices.Insert(slices.Clone(want), 1, "Archiving")
 		}
 		if !slices.Equal(got, want) {

@@ -45,8 +45,8 @@ type reach struct {
 var reaches = withCoreTypes(map[string]reach{
 	"backup.beforeUpgrade": {target: "whether this instance's server is stopped for a backup",
 		odd: []any{"Always", true}},
-	"backup.continuous": {form: "an empty object", target: "whether the binary log of this instance is archived in its store",
-		odd: []any{map[string]any{}, true, 1}},
+	"backup.continuous.enabled": {target: "whether the binary log of this instance is archived in its store",
+		odd: []any{"true", 1, false}},
 	"backup.finalBackup.requireRestoreTest": {target: "how long this instance's data stays after its backup",
 		odd: []any{"true", 1}},
 	"backup.retention.count": {target: "the number of this instance's backups", odd: []any{-1, 0, 1 << 40}},
@@ -456,7 +456,7 @@ func TestNoFieldReachesFurther(t *testing.T) {
 							g.texts(field, rsp, seen.places)
 						}
 						if isUnnoticed(unchanged, rsp) && !cannotChange(xrd, field) {
-							g.complainf("the server's pod changes, and the digest of the wish does not: see compose.TestPreference")
+							g.complainf("the server's pod changes, and the digest of the template input does not: see compose.TestPreference")
 						}
 						for _, complaint := range g.complaints {
 							t.Errorf("spec.%s %q: %.100q: %s", field, h.key, fmt.Sprint(h.value), complaint)

@@ -21,7 +21,7 @@ const (
 	// there is a backup.
 	ConditionLastBackupSucceeded = "LastBackupSucceeded"
 	// ConditionArchiving is true while the binary log is archived in the BackupStore. It exists only if
-	// spec.backup.continuous is set.
+	// the instance uses a BackupStore and spec.backup.continuous.enabled is not false.
 	ConditionArchiving = "Archiving"
 	// ConditionStalled is true if the instance does not continue until a user changes something. kstatus reads it.
 	ConditionStalled = "Stalled"
@@ -52,6 +52,8 @@ const (
 	ReasonArchived = "Archived"
 	// ReasonNotStarted means that the archive has not begun yet.
 	ReasonNotStarted = "NotStarted"
+	// ReasonArchiveUnsupported means that the server cannot archive its binary log.
+	ReasonArchiveUnsupported = "ArchiveUnsupported"
 	// ReasonArchiveFailing means that transactions are not archived.
 	ReasonArchiveFailing = "ArchiveFailing"
 )

@@ -68,7 +68,7 @@ const (
 	EventOrphanDeleted EventReason = "OrphanDeleted"
 )
 
-// Events on the claim about the archive of the binary log (spec.backup.continuous).
+// Events on the claim about the archive of the binary log.
 const (
 	// EventArchivingInterrupted is a warning. It is sent when transactions are no longer archived. The controller
 	// retries, and sends no event for a retry.

@@ -359,9 +359,10 @@ type BackupSpec struct {
 	// +optional
 	Schedule *BackupSchedule `json:"schedule,omitempty"`
 
-	// Continuous archives the binary log in the BackupStore while the server runs. The instance can then be recovered to
-	// any time after its first backup (spec.restore.at). Its value is {}. It requires a BackupStore and MySQL 8.0.26 or
-	// newer with GTIDs. Statements with passwords are in the binary log, too. If unset, the binary log is not archived.
+	// Continuous specifies whether the binary log is archived in the BackupStore while the server runs. The instance can
+	// then be recovered to any time after its first backup (spec.restore.at). If unset, the binary log is archived if
+	// the instance uses a BackupStore and the server is MySQL 8.0.26 or newer with GTIDs, and deletionPolicy is not
+	// Discard. Statements with passwords are in the binary log, too.
 	//
 	// +optional
 	Continuous *ContinuousBackup `json:"continuous,omitempty"`
@@ -396,8 +397,26 @@ type BackupStoreReference struct {
 // A BackupVolume is a volume of the cluster for backups. It has no fields. The Composition specifies the volume.
 type BackupVolume struct{}
 
-// A ContinuousBackup is an archive of the binary log. It has no fields.
-type ContinuousBackup struct{}
+// A ContinuousBackup specifies whether the binary log is archived.
+type ContinuousBackup struct {
+	// Enabled specifies whether the binary log is archived. If it is true, the instance requires a BackupStore. The
+	// default is true.
+	//
+	// +optional
+	// +kubebuilder:default=true
+	Enabled *bool `json:"enabled,omitempty"`
+}
+
+// RequiresArchive reports whether a user requires an archive of the binary log. Otherwise, the binary log is archived
+// only if that is possible.
+func (b *BackupSpec) RequiresArchive() bool {
+	return b.Continuous != nil && (b.Continuous.Enabled == nil || *b.Continuous.Enabled)
+}
+
+// AllowsArchive reports whether the binary log may be archived.
+func (s *MySQLSpec) AllowsArchive() bool {
+	return s.DeletionPolicy != DeletionDiscard && (s.Backup.Continuous == nil || s.Backup.RequiresArchive())
+}
 
 // A BackupRetention specifies how long backups are kept.
 type BackupRetention struct {
@@ -561,7 +580,7 @@ type RestoreSpec struct {
 
 	// At is a time or a GTID. The instance is recovered to its state after all transactions that were committed up to
 	// that time, or after that transaction. A time has the format 2026-11-22T18:00:00.25Z, with at most six digits after
-	// the second. A GTID has the format 3e11fa47-71ca-11e1-9e33-c80aa9429562:23. It requires backup.continuous in the
+	// the second. A GTID has the format 3e11fa47-71ca-11e1-9e33-c80aa9429562:23. It requires the archived binary log of the
 	// instance that is recovered. That is the one that from names, or else the previous instance of this name. At is
 	// applied once, as backup is.
 	//

@@ -206,7 +206,7 @@ type InternalStatus struct {
 	// +optional
 	RecoverySource *RecoverySource `json:"recoverySource,omitempty"`
 
-	// Archiving reports the archive of the binary log, if spec.backup.continuous is set.
+	// Archiving reports the archive of the binary log. Unset if it is not archived.
 	//
 	// +optional
 	Archiving *ArchivingStatus `json:"archiving,omitempty"`
@@ -328,7 +328,7 @@ type BackupsStatus struct {
 	MissedTime *metav1.Time `json:"missedTime,omitempty"`
 
 	// RecoverableFromTime is the earliest time to which spec.restore.at can recover this instance. It is unset
-	// until the binary log is archived (spec.backup.continuous), and a backup was verified after that.
+	// until the binary log is archived, and a backup was verified after that.
 	//
 	// +optional
 	RecoverableFromTime *metav1.Time `json:"recoverableFromTime,omitempty"`
@@ -606,6 +606,10 @@ type ArchivingStatus struct {
 	//
 	// +optional
 	Message string `json:"message,omitempty"`
+	// Unsupported is true if the server cannot archive its binary log, for example because it has no GTIDs.
+	//
+	// +optional
+	Unsupported bool `json:"unsupported,omitempty"`
 	// Since is the time from which on the binary log is archived without a gap.
 	//
 	// +optional

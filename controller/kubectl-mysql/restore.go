@@ -31,7 +31,7 @@ type restoreCommand struct {
 	From      string        `help:"Name of the instance whose backup is restored. The instance can be deleted."                                                   placeholder:"NAME" required:""`
 	To        string        `help:"Name of the new instance. It must not exist yet."                                                             placeholder:"NAME" required:""`
 	Backup    string        `help:"Name of the backup, as 'kubectl get backups.crossplane-mysql.io' shows it. The default is the last verified backup." placeholder:"NAME" xor:"source"`
-	At        string        `help:"Time or GTID to recover the new instance to, such as 2026-11-22T18:00:00.25Z. Requires spec.backup.continuous in the other instance. The default is the data of its last verified backup." placeholder:"TIME" xor:"source"`
+	At        string        `help:"Time or GTID to recover the new instance to, such as 2026-11-22T18:00:00.25Z. Requires the archived binary log of the other instance. The default is the data of its last verified backup." placeholder:"TIME" xor:"source"`
 	InsteadOf string        `help:"Last backup of a previous instance with the new name. It confirms that another backup is restored instead. Required if that instance had the same restore source." placeholder:"NAME"`
 	Filename  string        `help:"Manifest of the new instance, or - for standard input. The default is the spec of the other instance. Required if that instance is deleted."              placeholder:"FILE"              short:"f" type:"existingfile"`
 	DryRun    bool          `help:"Print the manifest of the new instance, and create nothing."`

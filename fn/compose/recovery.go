@@ -31,7 +31,7 @@ func checkAt(r *resolved, fldPath *field.Path) field.ErrorList {
 // checkContinuous validates spec.backup.continuous. A volume cannot contain the binary log.
 func checkContinuous(r *resolved, fldPath *field.Path) field.ErrorList {
 	switch {
-	case r.spec.Backup.Continuous == nil || !r.Required.Platform.Known:
+	case !r.spec.Backup.RequiresArchive() || !r.Required.Platform.Known:
 		return nil
 	case r.database:
 		return field.ErrorList{field.Forbidden(fldPath, "is supported only for a MySQL, and not for a Database. Remove it")}
@@ -44,6 +44,9 @@ func checkContinuous(r *resolved, fldPath *field.Path) field.ErrorList {
 	}
 	return nil
 }
+
+// archivesLog reports whether the binary log of the instance is archived, if its server supports it.
+func archivesLog(r *resolved) bool { return !r.database && r.store != "" && r.spec.AllowsArchive() }
 
 // chooseRecovery restores the backup from which the controller can recover the requested time.
 func chooseRecovery(r *resolved) (start, error) {
@@ -123,6 +126,8 @@ func archivingCondition(a *v1.ArchivingStatus) Condition {
 	switch {
 	case a == nil:
 		out.Reason, out.Message = v1.ReasonNotStarted, "Waiting for the controller to archive the binary log. "+checkController
+	case a.Unsupported:
+		out.Reason, out.Message = v1.ReasonArchiveUnsupported, a.Message
 	case !a.OK:
 		out.Reason, out.Message = v1.ReasonArchiveFailing, a.Message
 	default:

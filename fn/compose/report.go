@@ -40,7 +40,7 @@ func report(r *resolved, s storage, begin start, rev revision, resources map[str
 		lastBackupCondition(r),
 		blockedCondition(blockerOf(r)),
 	}
-	if r.spec.Backup.Continuous != nil {
+	if archivesLog(r) {
 		conditions = append(conditions, archivingCondition(r.XR.Status.Archiving))
 	}
 	return &Output{
@@ -198,7 +198,7 @@ func backupsStatus(r *resolved) *v1.BackupsStatus {
 	if schedule := r.XR.Status.BackupSchedule; schedule != nil {
 		out.NextTime, out.MissedTime = schedule.NextAt, schedule.MissedAt
 	}
-	if a := r.XR.Status.Archiving; a != nil && a.From != nil && r.spec.Backup.Continuous != nil {
+	if a := r.XR.Status.Archiving; a != nil && a.From != nil && archivesLog(r) {
 		out.RecoverableFromTime, out.RecoverableUntilTime = a.From, a.Until
 	}
 	if reflect.ValueOf(out).IsZero() {

@@ -201,7 +201,7 @@ func (c *cell) run(t *testing.T, resultDir string) {
 	t.Helper()
 	c.Server = c.newServer(t)
 	if c.usesStore() {
-		c.Spec["backup"] = map[string]any{"storeRef": map[string]any{"name": c.host.store.GetName()}}
+		c.Spec["backup"] = storedIn(c.host.store.GetName())
 	}
 	if c.way == byNamespace || c.way == ownNamespace {
 		framework.AllowReuse(t, c.Namespace)

@@ -20,7 +20,7 @@ import (
 )
 
 // TestNewCluster deletes the cluster with its etcd, its nodes and their disks. Only the bucket and the key file
-// remain. On a new cluster, it restores every row of three instances. The namespace of two of them has a different
+// remain. On a new cluster, it restores every row of three instances, and recovers a fourth one to a time. The namespace of two of them has a different
 // name now, and the namespace of the third one has the same name. The test follows docs/how-to/new-cluster.md.
 //
 // No other test can use the cluster at the same time.
@@ -43,6 +43,8 @@ type legacy struct {
 	portraits [3]string
 	// newest and oldest are the names of crm's backups.
 	newest, oldest string
+	// rows are the rows that the server ledger had at the time moment. They were deleted later.
+	rows, moment string
 }
 
 // neighbourName is the name of the second server in a namespace.
@@ -58,7 +60,7 @@ func leavesLegacy(t *testing.T) *legacy {
 	l := &legacy{key: b.storeKey, shop: orders.Namespace, crm: crm.Namespace}
 	all := []*framework.Server{orders, users, crm}
 	for i, s := range all {
-		s.Spec["backup"] = map[string]any{"storeRef": map[string]any{"name": b.GetName()}}
+		s.Spec["backup"] = storedIn(b.GetName())
 		s.Create(t)
 		s.BecomesReady(t)
 		s.Client().RunScript(t, testdata(t, "rich.sql"))
@@ -69,6 +71,12 @@ func leavesLegacy(t *testing.T) *legacy {
 		s.Backups().AreVerified(t, 1)
 	}
 	l.oldest = crm.Backups().Only(t).GetName()
+	ledger := orders.Neighbour(t, "ledger")
+	ledger.Spec["image"], ledger.Spec["backup"] = "mysql:9.7", map[string]any{"storeRef": map[string]any{"name": b.GetName()}}
+	ledger.Begin(t)
+	isRecoverable(t, ledger)
+	l.rows, l.moment = loseRows(t, ledger)
+	ledger.Delete(t)
 	crm.Create(t) // crm now has two backups. The newest one must be restored.
 	crm.Client().FirstAnswer(t, "SELECT 1")
 	crm.Client().MustQuery(t, "INSERT INTO whose VALUES ('in its second life')")
@@ -101,7 +109,7 @@ func (l *legacy) comesBack(t *testing.T) {
 
 	orders := framework.NewServer(t, framework.ClassComposition)
 	users := orders.Neighbour(t, neighbourName)
-	says(t, b.adopt(t), 2, "to adopt it: --map "+l.shop+"=NAMESPACE", "to adopt it: --map "+l.crm+"=NAMESPACE", l.newest)
+	says(t, b.adopt(t), 4, "to adopt it: --map "+l.shop+"=NAMESPACE", "to adopt it: --map "+l.crm+"=NAMESPACE", l.newest)
 	if out, err := b.tryAdopt(t, "--map", l.shop+"="+orders.Namespace, "--map", l.crm); err == nil {
 		t.Errorf("want that namespace %s is not there yet, got %s", l.crm, out)
 	}
@@ -110,17 +118,24 @@ func (l *legacy) comesBack(t *testing.T) {
 	named := "--map=" + l.shop + "=" + orders.Namespace + "," + l.crm
 	says(t, b.adopt(t, named, "--dry-run"), 2, "would be adopted in namespace "+l.crm)
 	says(t, b.adopt(t, named), 2, "is adopted in namespace "+l.crm)
-	says(t, b.adopt(t, named), 4, "already has a BackupRecord, in namespace ")
+	says(t, b.adopt(t, named), 6, "already has a BackupRecord, in namespace ")
 
 	for i, s := range []*framework.Server{orders, users, crm} {
 		s.Backups().AreVerified(t, map[bool]int{true: 2, false: 1}[s == crm])
-		s.Spec["backup"] = map[string]any{"storeRef": map[string]any{"name": b.GetName()},
+		s.Spec["backup"] = map[string]any{"storeRef": map[string]any{"name": b.GetName()}, "continuous": withoutLog,
 			"retention": map[string]any{"count": int64(1)}}
 		s.Create(t)
 		s.Client().FirstAnswer(t, "SELECT 1")
 		if diff := cmp.Diff(l.portraits[i], portraitOf(t, s)); diff != "" {
 			t.Errorf("%s/%s is not what it was (-before, +after):\n%s", s.Namespace, s.Name, diff)
 		}
+	}
+	ledger := orders.Neighbour(t, "ledger")
+	ledger.Spec["image"] = "mysql:9.7"
+	ledger.Spec["backup"], ledger.Spec["restore"] = storedIn(b.GetName()), map[string]any{"at": l.moment}
+	ledger.Create(t)
+	if got := ledger.Client().FirstAnswer(t, framework.Rows); got != l.rows {
+		t.Errorf("want the rows of %s\n%s\ngot\n%s", l.moment, l.rows, got)
 	}
 	// After a restore, retention applies as usual. Expired backups are pruned, even if the old cluster has stored them
 	// under its own prefix.

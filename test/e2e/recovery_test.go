@@ -21,17 +21,10 @@ func TestRecovery(t *testing.T) {
 	b := offersStore(t, s3, newStoreKey(t, s3.namespace))
 	s := framework.NewServer(t, framework.ClassComposition)
 	s.Spec["image"] = "mysql:9.7"
-	s.Spec["backup"] = map[string]any{"storeRef": map[string]any{"name": b.GetName()}, "continuous": map[string]any{}}
+	s.Spec["backup"] = map[string]any{"storeRef": map[string]any{"name": b.GetName()}}
 	s.Begin(t)
 	isRecoverable(t, s)
-	for n := range 5 {
-		s.Client().MustQuery(t, fmt.Sprintf(oneRow, 2000+n))
-	}
-	before := s.Client().MustQuery(t, framework.Rows)
-	moment := strings.TrimSpace(s.Client().MustQuery(t, "SELECT DATE_FORMAT(UTC_TIMESTAMP(6), '%Y-%m-%dT%H:%i:%s.%fZ')"))
-	time.Sleep(time.Second)
-	s.Client().MustQuery(t, "DELETE FROM test")
-	s.Client().MustQuery(t, fmt.Sprintf(oneRow, 3000))
+	before, moment := loseRows(t, s)
 	after := s.Client().MustQuery(t, framework.Rows)
 	time.Sleep(5 * time.Second)
 
@@ -60,6 +53,20 @@ func TestRecovery(t *testing.T) {
 		t.Errorf("want the rows of %s in the instance itself\n%s\ngot\n%s", moment, before, got)
 	}
 	isRecoverable(t, s)
+}
+
+// loseRows inserts rows and deletes all rows of the table. It returns the rows, and a time at which the table had them.
+func loseRows(t *testing.T, s *framework.Server) (rows, moment string) {
+	t.Helper()
+	for n := range 5 {
+		s.Client().MustQuery(t, fmt.Sprintf(oneRow, 2000+n))
+	}
+	rows = s.Client().MustQuery(t, framework.Rows)
+	moment = strings.TrimSpace(s.Client().MustQuery(t, "SELECT DATE_FORMAT(UTC_TIMESTAMP(6), '%Y-%m-%dT%H:%i:%s.%fZ')"))
+	time.Sleep(time.Second)
+	s.Client().MustQuery(t, "DELETE FROM test")
+	s.Client().MustQuery(t, fmt.Sprintf(oneRow, 3000))
+	return rows, moment
 }
 
 // isRecoverable waits until the binary log of a server is archived, and a backup was verified after that.

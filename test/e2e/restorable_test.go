@@ -108,7 +108,7 @@ func TestRestorableInstance(t *testing.T) {
 	s3 := startS3(t)
 	b := offersStore(t, s3, newStoreKey(t, s3.namespace))
 	s := framework.NewServer(t, framework.ClassComposition)
-	s.Spec["backup"] = map[string]any{"storeRef": map[string]any{"name": b.GetName()}}
+	s.Spec["backup"] = storedIn(b.GetName())
 	before := s.Begin(t)
 	up := s.Client().MustQuery(t, serverStart)
 	request(t, s, "one", "Online", "Verified")

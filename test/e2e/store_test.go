@@ -298,6 +298,15 @@ func (b *backupStore) takesOver(t *testing.T) {
 	framework.MustKubectl(t, strings.Fields(command)...)
 }
 
+// withoutLog is the value of spec.backup.continuous of an instance whose binary log is not archived.
+var withoutLog = map[string]any{"enabled": false}
+
+// storedIn returns a spec.backup that writes backups to a store, without the binary log. The controller then takes no
+// backup of its own.
+func storedIn(store string) map[string]any {
+	return map[string]any{"storeRef": map[string]any{"name": store}, "continuous": withoutLog}
+}
+
 // TestStore checks that the final backup is written to a store, without a backup volume, and is restore-tested before
 // the data is deleted. Every row must be restored from the store. Then the claim is changed to use a backup volume,
 // and must be restored from that volume.
@@ -309,7 +318,7 @@ func TestStore(t *testing.T) {
 	s.Spec["backup"] = map[string]any{"storeRef": map[string]any{"name": "nobodys"}}
 	s.Create(t)
 	s.Refuses(t, "spec.backup.storeRef.name: Forbidden: nobodys is not allowed by the platform")
-	s.Spec["backup"] = map[string]any{"storeRef": map[string]any{"name": b.GetName()},
+	s.Spec["backup"] = map[string]any{"storeRef": map[string]any{"name": b.GetName()}, "continuous": withoutLog,
 		"finalBackup": map[string]any{"requireRestoreTest": true}}
 	s.Set(t, map[string]any{"backup": s.Spec["backup"]})
 	s.BecomesReady(t)

@@ -163,7 +163,7 @@ func TestClosedNamespace(t *testing.T) {
 	s3 := startS3(t)
 	b := offersStore(t, s3, newStoreKey(t, s3.namespace))
 	gone := framework.NewServer(t, framework.ClassComposition)
-	gone.Spec["backup"] = map[string]any{"storeRef": map[string]any{"name": b.GetName()}}
+	gone.Spec["backup"] = storedIn(b.GetName())
 	letIn(gone)
 	gone.Begin(t)
 	loseNamespace(t, gone, 1)

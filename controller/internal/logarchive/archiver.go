@@ -326,7 +326,7 @@ func (s *session) followStream(ctx context.Context, stream Stream) error {
 	defer s.idle.await()
 	defer cancel()
 	for inTransaction := false; ; {
-		var err error
+		var err, streamErr error
 		ending := running.Done()
 		if inTransaction {
 			ending = nil // The rest of the transaction follows, or the connection breaks.
@@ -335,7 +335,7 @@ func (s *session) followStream(ctx context.Context, stream Stream) error {
 		case <-ending:
 			return s.storeRest(ctx)
 		case p := <-parts:
-			if err = p.err; err == nil && len(p.Raw) > 0 {
+			if streamErr = p.err; streamErr == nil && len(p.Raw) > 0 {
 				inTransaction = !p.IsEnd
 				err = s.storePart(ctx, p.Part)
 				p.Release()
@@ -349,6 +349,9 @@ func (s *session) followStream(ctx context.Context, stream Stream) error {
 			} else if s.current == nil {
 				s.askState(ctx)
 			}
+		}
+		if streamErr != nil {
+			return s.storeAtEnd(ctx, streamErr, inTransaction)
 		}
 		if err == nil && !inTransaction && s.current == nil {
 			if err = s.writeHead(ctx); err == nil {
@@ -372,7 +375,19 @@ func extendContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	}
 }
 
-// storeBeforeError stores the complete transactions that were received before an error of the connection.
+// storeAtEnd stores what was received before the end of a stream, and the time up to which the archive is complete,
+// because the server may have been stopped for good. If only that time cannot be stored, a recovery to a time after the
+// last transaction is refused.
+func (s *session) storeAtEnd(ctx context.Context, err error, inTransaction bool) error {
+	if err = s.storeBeforeError(ctx, err, inTransaction); errors.Is(err, errUnstored) {
+		return err
+	}
+	s.nextHead = time.Time{}
+	_ = s.writeHead(ctx)
+	return err
+}
+
+// storeBeforeError stores the complete transactions that were received before an error.
 func (s *session) storeBeforeError(ctx context.Context, err error, inTransaction bool) error {
 	if s.current == nil {
 		return err

@@ -147,3 +147,29 @@ func TestUnarchivableEvents(t *testing.T) {
 		})
 	}
 }
+
+// TestEndIsStored checks that the time up to which the archive is complete is in the store when the server was stopped,
+// and that it is at most a few seconds old.
+func TestEndIsStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(7, nil)
+		a := m.newArchiver(0)
+		ended := make(chan error)
+		go func() { ended <- a.Run(t.Context()) }()
+		time.Sleep(time.Second)
+		m.server.Commit(10, 0)
+		time.Sleep(headTime + headTime/2)
+		m.server.Break()
+		if err := <-ended; err == nil {
+			t.Error("Run did not end with the stream")
+		}
+		last, err := m.reader().Last(t.Context(), m.latest[0].Timeline)
+		if err != nil {
+			t.Fatal(err)
+		}
+		age := time.Since(time.UnixMicro(int64(last.Time))) //nolint:gosec // A time.
+		if age > 2*stateTime+commitDelay {
+			t.Errorf("the archive is complete up to %s before the end", age)
+		}
+	})
+}

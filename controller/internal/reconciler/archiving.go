@@ -51,6 +51,8 @@ const (
 	// firstRetry and longestRetry are the shortest and the longest delay before a failed archiver starts again.
 	firstRetry   = time.Second
 	longestRetry = 30 * time.Second
+	// unsupportedRetry is the delay before a server that could not archive its binary log is checked again.
+	unsupportedRetry = 10 * time.Minute
 	// maxChanged is the maximum number of instances of a kind that wait for a reconcile.
 	maxChanged = 1000
 )
@@ -98,6 +100,8 @@ type runningArchiver struct {
 	mu       sync.Mutex
 	progress logarchive.Progress
 	failure  string
+	// isUnsupported is true if the failure is that the server cannot archive its binary log.
+	isUnsupported bool
 	// retried is the first progress after the last failure, or nil.
 	retried  *logarchive.Progress
 	keepFrom time.Time
@@ -146,7 +150,8 @@ func (r *archivingReconciler) watchArchiving(mgr ctrl.Manager, c composites, kin
 
 // wantsArchive reports whether the binary log of an instance is to be archived.
 func wantsArchive(xr *instance.Composite) bool {
-	return xr != nil && !xr.Stale && xr.Type == v1.TypeMySQL && xr.Spec.Backup.Continuous != nil && !xr.IsDeleting()
+	return xr != nil && !xr.Stale && xr.Type == v1.TypeMySQL && xr.Spec.AllowsArchive() && !xr.IsDeleting() &&
+		(xr.Status.BackupStore != "" || xr.Spec.Backup.RequiresArchive())
 }
 
 // mayArchive reports whether the binary log of an instance is to be archived, and can be. A deletion stops the server,
@@ -199,8 +204,10 @@ func (r *archivingReconciler) observeArchivers(k instance.Key, instances []*inst
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, s := range instances {
-		if wantsArchive(s.XR) && s.XR.Status.Started && !s.XR.IsSuspended() {
-			r.meter.observeArchiver(k, r.running[s.Instance.XR].observeProgress)
+		a := r.running[s.Instance.XR]
+		if wantsArchive(s.XR) && s.XR.Status.Started && !s.XR.IsSuspended() &&
+			(s.XR.Spec.Backup.RequiresArchive() || !a.isUnsuitable()) {
+			r.meter.observeArchiver(k, a.observeProgress)
 			return
 		}
 	}
@@ -239,6 +246,7 @@ func (r *archivingReconciler) reconcileInstance(ctx context.Context, s *instance
 func isArchivingNews(previous, next *v1.ArchivingStatus) bool {
 	switch {
 	case previous == nil || previous.OK != next.OK || previous.Message != next.Message ||
+		previous.Unsupported != next.Unsupported ||
 		!previous.Since.Equal(next.Since) || !previous.From.Equal(next.From):
 		return true
 	case next.Until == nil || previous.Until == nil:
@@ -249,7 +257,10 @@ func isArchivingNews(previous, next *v1.ArchivingStatus) bool {
 
 // archivingFields returns the fields for a merge patch. A merge patch removes a field only if it is null.
 func archivingFields(a *v1.ArchivingStatus) map[string]any {
-	out := map[string]any{"ok": a.OK, "message": steps.OrNil(a.Message)}
+	out := map[string]any{"ok": a.OK, "message": steps.OrNil(a.Message), "unsupported": nil}
+	if a.Unsupported {
+		out["unsupported"] = true
+	}
 	for name, t := range map[string]*metav1.Time{"since": a.Since, "until": a.Until, "from": a.From} {
 		out[name] = nil
 		if t != nil {
@@ -264,9 +275,11 @@ func (r *archivingReconciler) statusOf(ctx context.Context, s *instance.State, a
 	error) {
 	p, failure := a.state()
 	if p.Timeline.Prefix == "" {
-		return statusAtStart(s.XR.Status.Archiving, failure, r.clock().Sub(a.started)), nil
+		out := statusAtStart(s.XR.Status.Archiving, failure, r.clock().Sub(a.started))
+		out.Unsupported = a.isUnsuitable()
+		return out, nil
 	}
-	out := &v1.ArchivingStatus{OK: failure == "", Message: failure}
+	out := &v1.ArchivingStatus{OK: failure == "", Message: failure, Unsupported: a.isUnsuitable()}
 	begun, err := p.Timeline.Begun()
 	if err != nil {
 		return nil, err
@@ -351,8 +364,12 @@ func (r *archivingReconciler) run(ctx context.Context, a *runningArchiver) {
 		if r.clock().Sub(start) > longestRetry {
 			pause = firstRetry
 		}
+		isUnsupported := errors.Is(err, binlog.ErrUnsuitable) || errors.Is(err, sql.ErrNoArchive)
+		if isUnsupported {
+			pause = unsupportedRetry
+		}
 		log.FromContext(ctx).Info("The archive of the binary log was interrupted", "after", pause, "error", err)
-		if a.fail(v1.PrintableText(fmt.Sprint(err), v1.MaxForeignText)) {
+		if a.fail(v1.PrintableText(fmt.Sprint(err), v1.MaxForeignText), isUnsupported) {
 			r.announce(a.key)
 		}
 		select {
@@ -462,15 +479,25 @@ func laterOf(a, b time.Time) time.Time {
 }
 
 // fail stores an error. It returns true if users must see it at once.
-func (a *runningArchiver) fail(failure string) bool {
+func (a *runningArchiver) fail(failure string, isUnsupported bool) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.retried = nil
+	a.retried, a.isUnsupported = nil, isUnsupported
 	isNews := !instance.IsSameMessage(a.failure, failure)
 	if isNews {
 		a.failure = failure
 	}
 	return isNews
+}
+
+// isUnsuitable reports whether the server cannot archive its binary log. There may be no archiver.
+func (a *runningArchiver) isUnsuitable() bool {
+	if a == nil {
+		return false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.failure != "" && a.isUnsupported
 }
 
 // observeProgress returns the current state for the metrics. There may be no archiver.

@@ -52,6 +52,9 @@ func offsiteArchiver(k instance.Key, started time.Time) *runningArchiver {
 // deletedAt marks an instance as being deleted.
 func deletedAt(s *instance.State) { s.XR.SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1, 0)}) }
 
+// disabled turns off the archive of an instance.
+func disabled(s *instance.State) { s.XR.Spec.Backup.Continuous.Enabled = new(bool) }
+
 // suspended marks an instance as suspended.
 func suspended(s *instance.State) {
 	s.XR.Spec.Suspend = true
@@ -65,13 +68,17 @@ func TestMayArchive(t *testing.T) {
 	}{
 		"Continuous": {change: func(*instance.State) {}, want: true},
 		"Suspended":  {change: suspended, want: true},
-		"NotSet":     {change: func(s *instance.State) { s.XR.Spec.Backup.Continuous = nil }},
-		"Deleting":   {change: deletedAt},
-		"NoXR":       {change: func(s *instance.State) { s.XR = nil }},
-		"Stale":      {change: func(s *instance.State) { s.XR.Stale = true }},
-		"NoMySQL":    {change: func(s *instance.State) { s.XR.Type = "mongo" }},
-		"NoStore":    {change: func(s *instance.State) { s.XR.Status.BackupStore = "" }},
-		"NoTLS":      {change: func(s *instance.State) { s.XR.Status.Authorities = "" }},
+		"Default":    {change: func(s *instance.State) { s.XR.Spec.Backup.Continuous = nil }, want: true},
+		"Disabled":   {change: disabled},
+		"Discard": {change: func(s *instance.State) {
+			s.XR.Spec.Backup.Continuous, s.XR.Spec.DeletionPolicy = nil, v1.DeletionDiscard
+		}},
+		"Deleting": {change: deletedAt},
+		"NoXR":     {change: func(s *instance.State) { s.XR = nil }},
+		"Stale":    {change: func(s *instance.State) { s.XR.Stale = true }},
+		"NoMySQL":  {change: func(s *instance.State) { s.XR.Type = "mongo" }},
+		"NoStore":  {change: func(s *instance.State) { s.XR.Status.BackupStore = "" }},
+		"NoTLS":    {change: func(s *instance.State) { s.XR.Status.Authorities = "" }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := archivedDatabase(instance.Key{Kind: v1.KindMySQL, Namespace: "team", Name: "db"})
@@ -95,17 +102,18 @@ func TestIsArchivingNews(t *testing.T) {
 		change   func(next *v1.ArchivingStatus)
 		want     bool
 	}{
-		"First":   {change: func(*v1.ArchivingStatus) {}, want: true},
-		"Same":    {previous: &works, change: func(*v1.ArchivingStatus) {}},
-		"Fails":   {previous: &works, change: func(next *v1.ArchivingStatus) { next.OK = false }, want: true},
-		"Message": {previous: &works, change: func(next *v1.ArchivingStatus) { next.Message = "x" }, want: true},
-		"Gap":     {previous: &works, change: func(next *v1.ArchivingStatus) { next.Since = minuteAt(10) }, want: true},
-		"Base":    {previous: &works, change: func(next *v1.ArchivingStatus) { next.From = minuteAt(6) }, want: true},
-		"NoBase":  {previous: &works, change: func(next *v1.ArchivingStatus) { next.From = nil }, want: true},
-		"Soon":    {previous: &works, change: func(next *v1.ArchivingStatus) { next.Until = minuteAt(14) }},
-		"Later":   {previous: &works, change: func(next *v1.ArchivingStatus) { next.Until = minuteAt(15) }, want: true},
-		"Back":    {previous: &works, change: func(next *v1.ArchivingStatus) { next.Until = minuteAt(1) }},
-		"NoTime":  {previous: &works, change: func(next *v1.ArchivingStatus) { next.Until = nil }},
+		"First":       {change: func(*v1.ArchivingStatus) {}, want: true},
+		"Same":        {previous: &works, change: func(*v1.ArchivingStatus) {}},
+		"Fails":       {previous: &works, change: func(next *v1.ArchivingStatus) { next.OK = false }, want: true},
+		"Unsupported": {previous: &works, change: func(next *v1.ArchivingStatus) { next.Unsupported = true }, want: true},
+		"Message":     {previous: &works, change: func(next *v1.ArchivingStatus) { next.Message = "x" }, want: true},
+		"Gap":         {previous: &works, change: func(next *v1.ArchivingStatus) { next.Since = minuteAt(10) }, want: true},
+		"Base":        {previous: &works, change: func(next *v1.ArchivingStatus) { next.From = minuteAt(6) }, want: true},
+		"NoBase":      {previous: &works, change: func(next *v1.ArchivingStatus) { next.From = nil }, want: true},
+		"Soon":        {previous: &works, change: func(next *v1.ArchivingStatus) { next.Until = minuteAt(14) }},
+		"Later":       {previous: &works, change: func(next *v1.ArchivingStatus) { next.Until = minuteAt(15) }, want: true},
+		"Back":        {previous: &works, change: func(next *v1.ArchivingStatus) { next.Until = minuteAt(1) }},
+		"NoTime":      {previous: &works, change: func(next *v1.ArchivingStatus) { next.Until = nil }},
 		"FirstTime": {previous: &v1.ArchivingStatus{OK: true, Since: minuteAt(0), From: minuteAt(5)},
 			change: func(*v1.ArchivingStatus) {}, want: true},
 		"StillBegin": {previous: &v1.ArchivingStatus{}, change: func(next *v1.ArchivingStatus) { *next = v1.ArchivingStatus{} }},
@@ -126,10 +134,10 @@ func TestArchivingFields(t *testing.T) {
 		status v1.ArchivingStatus
 		want   map[string]any
 	}{
-		"Begins": {want: map[string]any{"ok": false, "message": nil, "since": nil, "until": nil, "from": nil}},
+		"Begins": {want: map[string]any{"ok": false, "message": nil, "unsupported": nil, "since": nil, "until": nil, "from": nil}},
 		"Works": {status: v1.ArchivingStatus{OK: true, Message: "x", Since: minuteAt(0),
 			Until: &metav1.Time{Time: minuteAt(10).In(time.FixedZone("", 3600))}, From: minuteAt(5)},
-			want: map[string]any{"ok": true, "message": "x", "since": "2026-11-30T12:00:00Z",
+			want: map[string]any{"ok": true, "message": "x", "unsupported": nil, "since": "2026-11-30T12:00:00Z",
 				"until": "2026-11-30T12:10:00Z", "from": "2026-11-30T12:05:00Z"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -152,7 +160,8 @@ func TestStopOthers(t *testing.T) {
 		"Running":      {change: func(*instance.State) {}, keeps: true},
 		"Suspended":    {change: suspended, keeps: true},
 		"Deleting":     {change: deletedAt, keeps: true},
-		"NotWanted":    {change: func(s *instance.State) { s.XR.Spec.Backup.Continuous = nil }},
+		"Default":      {change: func(s *instance.State) { s.XR.Spec.Backup.Continuous = nil }, keeps: true},
+		"Disabled":     {change: disabled},
 		"AnotherStore": {change: func(s *instance.State) { s.XR.Status.BackupStore = "other" }},
 		"AnotherXR":    {change: func(s *instance.State) { s.Instance.XR = "another" }},
 		"Ended":        {isGone: true},
@@ -221,7 +230,7 @@ func TestFailureRemains(t *testing.T) {
 	} {
 		var isNews bool
 		if step.failure != "" {
-			isNews = a.fail(step.failure)
+			isNews = a.fail(step.failure, false)
 		} else {
 			isNews = a.report(step.progress)
 		}
@@ -453,12 +462,12 @@ func TestArchivingStory(t *testing.T) {
 		{reason: "It has begun.", do: func() { a.archiver.report(progressAt(first, 0, 1, noSegmentYet)) }},
 		{reason: "It goes on.", do: func() { a.archiver.report(progressAt(first, 1, 9, noSegmentYet)) }},
 		{reason: "The status cannot be written.", do: func() {
-			a.archiver.fail("no store")
+			a.archiver.fail("no store", false)
 			a.fails = errBoom
 		}},
 		{reason: "It can.", do: func() { a.fails = nil }, want: []string{"Warning ArchivingInterrupted"}},
 		{reason: "A retry.", do: func() { a.archiver.report(progressAt(first, 1, 8, "")) }},
-		{reason: "It fails again.", do: func() { a.archiver.fail("no server") }},
+		{reason: "It fails again.", do: func() { a.archiver.fail("no server", false) }},
 		{reason: "The controller restarts.", do: func() {
 			a.archiver = offsiteArchiver(a.key, a.gauges.now)
 			a.running[a.state.Instance.XR] = a.archiver
@@ -475,7 +484,7 @@ func TestArchivingStory(t *testing.T) {
 		{reason: "It goes on.", do: func() { a.archiver.report(progressAt(second, 1, 30, "the log was reset")) }},
 		{reason: "The server is suspended.", do: func() {
 			suspended(a.state)
-			a.archiver.fail("no server")
+			a.archiver.fail("no server", false)
 		}},
 	} {
 		step.do()
@@ -509,14 +518,14 @@ func TestArchivingSeries(t *testing.T) {
 	a.archiver.report(logarchive.Progress{Timeline: logarchive.Timeline{Prefix: "log/20261130120000-a"}, Until: end})
 	works, until := map[string]float64{"db-1": 1}, map[string]float64{"db-1": float64(end.UnixMilli()) / 1000}
 	want("it works", works, until)
-	a.archiver.fail("no store")
+	a.archiver.fail("no store", false)
 	want("it fails", map[string]float64{"db-1": 0}, until)
 	a.archiver.failure = ""
 	for name, step := range map[string]func(){
-		"suspended":  func() { suspended(a.state) },
-		"deleted":    func() { deletedAt(a.state) },
-		"not wanted": func() { a.state.XR.Spec.Backup.Continuous = nil },
-		"ended":      func() { a.gathers.instances = nil },
+		"suspended": func() { suspended(a.state) },
+		"deleted":   func() { deletedAt(a.state) },
+		"disabled":  func() { disabled(a.state) },
+		"ended":     func() { a.gathers.instances = nil },
 	} {
 		step()
 		a.sent(t)
@@ -527,6 +536,14 @@ func TestArchivingSeries(t *testing.T) {
 		a.sent(t)
 		want("again", works, until)
 	}
+	a.archiver.fail("gtid_mode is OFF", true)
+	a.sent(t)
+	want("it requires an archive that the server does not support", map[string]float64{"db-1": 0}, until)
+	a.state.XR.Spec.Backup.Continuous = nil
+	a.sent(t)
+	want("the server does not support it", none, none)
+	a.archiver.failure, a.archiver.isUnsupported = "", false
+	a.sent(t)
 	another := archivedDatabase(a.key)
 	another.Instance.XR = "another"
 	deletedAt(another)
@@ -534,6 +551,7 @@ func TestArchivingSeries(t *testing.T) {
 	a.running["another"] = offsiteArchiver(a.key, time.Time{})
 	a.sent(t)
 	want("a previous instance with the same name is being deleted", works, until)
+	a.state.XR.Spec.Backup.Continuous = &v1.ContinuousBackup{}
 	a.state.XR.Status.Authorities = ""
 	a.sent(t)
 	want("it wants an archive that is not possible", map[string]float64{"db-1": 0}, none)

@@ -114,8 +114,8 @@ var (
 		"Unix time at which a user deleted an instance whose deletion has not ended, for the 1000 instances that "+
 			"wait the longest.", ofInstance, nil)
 	descArchiving = prometheus.NewDesc("crossplane_mysql_instance_archiving",
-		"1 while the binary log of an instance is archived, otherwise 0. Only instances with spec.backup.continuous are "+
-			"included that have started and are neither suspended nor being deleted. At most 1000 instances are included, "+
+		"1 while the binary log of an instance is archived, otherwise 0. Only instances that use a BackupStore are "+
+			"included, and only if they have started and are neither suspended nor being deleted. At most 1000 instances are included, "+
 			"starting with those whose binary log is not archived.", ofInstance, nil)
 	descArchivedUntil = prometheus.NewDesc("crossplane_mysql_instance_archived_until_timestamp_seconds",
 		"Unix time up to which all transactions of an instance are archived, for the 1000 instances whose archives are "+

@@ -78,7 +78,7 @@ func describeRanges(bases []Base) string {
 		fmt.Fprintf(&text, "Possible is %s to %s. ", from.UTC().Format(time.RFC3339), until.UTC().Format(time.RFC3339))
 	}
 	if count == 0 {
-		return "No backup has an archived binary log (spec.backup.continuous) that continues it"
+		return "No backup has an archived binary log that continues it"
 	}
 	return strings.TrimSuffix(text.String(), ". ")
 }
