@@ -20,8 +20,9 @@ import (
 )
 
 // TestNewCluster deletes the cluster with its etcd, its nodes and their disks. Only the bucket and the key file
-// remain. On a new cluster, it restores every row of three instances, and recovers a fourth one to a time. The namespace of two of them has a different
-// name now, and the namespace of the third one has the same name. The test follows docs/how-to/new-cluster.md.
+// remain. On a new cluster, it restores every row of three instances, and recovers a fourth one to a time. The
+// namespace of three of them has a different name now, and the namespace of the other one has the same name. The test
+// follows docs/how-to/new-cluster.md.
 //
 // No other test can use the cluster at the same time.
 func TestNewCluster(t *testing.T) {
