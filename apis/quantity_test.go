@@ -35,16 +35,24 @@ func endless() []string {
 // written lists quantities that only the function or the controller writes. The code reads them with v1.ParseQuantity
 // or v1.ParseSize.
 var written = map[string]bool{ //nolint:gochecknoglobals // A constant list.
-	"crd-backuprecords.yaml .spec.storageSize":     true,
-	"crd-backuprecords.yaml .spec.archive.size":    true,
-	xrdMySQL + " .status.restore.archive.size":     true,
-	xrdDatabase + " .status.restore.archive.size":  true,
-	xrdMySQL + " .status.backups.last.size":        true,
-	xrdDatabase + " .status.backups.last.size":     true,
-	xrdMySQL + " .status.backups.recent[].size":    true,
-	xrdDatabase + " .status.backups.recent[].size": true,
-	xrdMySQL + " .status.internal.backupNeeds":     true,
-	xrdDatabase + " .status.internal.backupNeeds":  true,
+	"crd-backuprecords.yaml .spec.storageSize":                      true,
+	"crd-backuprecords.yaml .spec.archive.size":                     true,
+	xrdMySQL + " .status.restore.archive.size":                      true,
+	xrdDatabase + " .status.restore.archive.size":                   true,
+	xrdMySQL + " .status.backups.last.size":                         true,
+	xrdDatabase + " .status.backups.last.size":                      true,
+	xrdMySQL + " .status.backups.recent[].size":                     true,
+	xrdDatabase + " .status.backups.recent[].size":                  true,
+	xrdMySQL + " .status.internal.backupNeeds":                      true,
+	xrdDatabase + " .status.internal.backupNeeds":                   true,
+	xrdMySQL + " .status.backups.recoveryPlan.fetchSize":            true,
+	xrdMySQL + " .status.backups.recoveryPlan.applySize":            true,
+	xrdMySQL + " .status.internal.recoverySource.plan.fetchSize":    true,
+	xrdMySQL + " .status.internal.recoverySource.plan.applySize":    true,
+	xrdDatabase + " .status.backups.recoveryPlan.fetchSize":         true,
+	xrdDatabase + " .status.backups.recoveryPlan.applySize":         true,
+	xrdDatabase + " .status.internal.recoverySource.plan.fetchSize": true,
+	xrdDatabase + " .status.internal.recoverySource.plan.applySize": true,
 }
 
 // TestQuantitiesAreBounded checks that every quantity that a user may write has a limited length and exponent. This

@@ -168,7 +168,8 @@ type MySQLSpec struct {
 	Metrics *MetricsSpec `json:"metrics,omitempty"`
 
 	// Suspend stops the server and keeps its data, its Service and its Secrets. A backup in progress is completed first.
-	// The server starts again when this field is false. The default is false.
+	// The server starts again when this field is false. A new instance is not restored or started. With restore.at, it has no
+	// volume, and only plans the recovery. The default is false.
 	//
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`

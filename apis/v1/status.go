@@ -339,6 +339,13 @@ type BackupsStatus struct {
 	// +optional
 	RecoverableUntilTime *metav1.Time `json:"recoverableUntilTime,omitempty"`
 
+	// RecoveryPlan describes the recovery that spec.restore.at requests, until the server of this instance starts. With
+	// suspend, nothing is restored or created, so that you can read the plan first. If the recovery is not possible, there
+	// is no plan, and the condition Accepted describes why, and which times are possible.
+	//
+	// +optional
+	RecoveryPlan *RecoveryPlan `json:"recoveryPlan,omitempty"`
+
 	// Message describes what is wrong with the backups and what to do. For example, a backup is overdue, the next
 	// backup would fail, or data is not contained in any backup. Empty if nothing is wrong.
 	//
@@ -640,6 +647,10 @@ type RecoverySource struct {
 	//
 	// +optional
 	Message string `json:"message,omitempty"`
+	// Plan describes the recovery. Unset if the recovery is not possible.
+	//
+	// +optional
+	Plan *RecoveryPlan `json:"plan,omitempty"`
 }
 
 // IsRunning reports whether the restore is in progress. A nil restore is not.

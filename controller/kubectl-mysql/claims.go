@@ -106,10 +106,16 @@ type poll func(*instance.Composite) (line string, done bool, err error)
 // await waits until a poll is done, and prints its line when it changes.
 func (s *session) await(ctx context.Context, name string, limit time.Duration, judge poll) (*instance.Composite,
 	error) {
+	return s.awaitOr(ctx, name, limit, judge, "The operation continues: "+s.statusOf(name))
+}
+
+// awaitOr calls await with another text after the reason for which it stops waiting.
+func (s *session) awaitOr(ctx context.Context, name string, limit time.Duration, judge poll,
+	next string) (*instance.Composite, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the timeout of %s expired", limit))
 	defer cancel()
 	stopped := func(cause error) error {
-		return fmt.Errorf("stopped waiting (%w). The operation continues: %s", cause, s.statusOf(name))
+		return fmt.Errorf("stopped waiting (%w). %s", cause, next)
 	}
 	last := ""
 	var trouble error // The error of the last read, if it failed.

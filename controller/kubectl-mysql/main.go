@@ -40,7 +40,7 @@ type cli struct {
 	List    listCommand    `cmd:"" help:"List the instances of a namespace, each with its server, its last backup and its message."`
 	Status  statusCommand  `cmd:"" help:"Show one instance: server, password, certificate, backups, deletion, and what it waits for."`
 	Backup  backupCommand  `cmd:"" help:"Take a backup now, and wait until it is verified."`
-	Restore restoreCommand `cmd:"" help:"Create an instance from a backup of another one, and wait until its server accepts clients."`
+	Restore restoreCommand `cmd:"" aliases:"recover" help:"Create an instance from a backup of another one, and wait until its server accepts clients."`
 	Connect connectCommand `cmd:"" help:"Log in with the mysql client through a forwarded port, with the account of the connection Secret."`
 	Doctor  doctorCommand  `cmd:"" help:"Check every instance, volume and backup of the cluster, and print problems and their solutions. For platform teams."`
 

@@ -34,7 +34,7 @@ type restoreCommand struct {
 	At        string        `help:"Time or GTID to recover the new instance to, such as 2026-11-22T18:00:00.25Z. Requires the archived binary log of the other instance. The default is the data of its last verified backup." placeholder:"TIME" xor:"source"`
 	InsteadOf string        `help:"Last backup of a previous instance with the new name. It confirms that another backup is restored instead. Required if that instance had the same restore source." placeholder:"NAME"`
 	Filename  string        `help:"Manifest of the new instance, or - for standard input. The default is the spec of the other instance. Required if that instance is deleted."              placeholder:"FILE"              short:"f" type:"existingfile"`
-	DryRun    bool          `help:"Print the manifest of the new instance, and create nothing."`
+	DryRun    bool          `help:"Print the manifest of the new instance, and create nothing. With --at, print the plan of the recovery instead. For the plan, a suspended instance without a volume exists for some seconds."`
 	Wait      bool          `default:"true"                                                                                                                 help:"Wait until the server of the new instance accepts clients." negatable:""`
 	Timeout   time.Duration `default:"1h"                                                                                                                   help:"How long to wait. The restore continues after that."`
 
@@ -62,6 +62,9 @@ func (c *restoreCommand) run(ctx context.Context, s *session) error {
 	claim, err := c.claim(ctx, s)
 	if err != nil {
 		return err
+	}
+	if c.DryRun && c.At != "" {
+		return c.plan(ctx, s, claim)
 	}
 	if c.DryRun {
 		return s.print(claim)

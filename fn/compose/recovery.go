@@ -57,7 +57,7 @@ func chooseRecovery(r *resolved) (start, error) {
 		return blockServer(v1.ReasonWaiting, "Waiting for the controller to find a backup and a binary log for %s. "+
 			checkController, fldPath), nil
 	case found.Backup == "" || found.Recovery == nil:
-		return start{}, newRefusal(v1.ReasonInvalid, "%s: %s. Set a time that is possible, or remove the field", fldPath,
+		return start{}, newRefusal(v1.ReasonInvalid, "%s: %s. Change the field, or remove it", fldPath,
 			found.Message)
 	}
 	among := r.Required.Records.Items
@@ -82,6 +82,43 @@ func chooseRecovery(r *resolved) (start, error) {
 		out = startAfter(r, out.restore)
 	}
 	return out, err
+}
+
+// isPlanned reports whether the instance only plans a recovery. It then has no objects, so that a plan is free and can be
+// deleted at once.
+func isPlanned(r *resolved) bool {
+	return r.spec.Suspend && r.spec.Restore.At != nil && !r.started && r.XR.Status.Restore == nil && r.Observed.Restore == nil
+}
+
+// planRecovery makes the same checks as a recovery, but restores nothing. The controller has not looked for the backups of
+// a previous instance with this name yet, so the restore source is chosen again when the instance is resumed.
+func planRecovery(r *resolved) (start, error) {
+	const prefix = "Suspended: nothing is restored or created until spec.suspend is false. "
+	if !r.Required.Records.Known || !r.Required.Namespace.Known || r.spec.Restore.From != nil && !r.Required.Named.Known {
+		return blockServer(v1.ReasonSuspended, prefix+"Waiting for Crossplane to read the backups"), nil
+	}
+	last := v1.LatestBackup(ownBackups(r.instance, r.Required.Records.Items), isFinished)
+	if isChoiceUsed(&r.spec.Restore, last) {
+		return blockServer(v1.ReasonSuspended, "%s", withUsedChoice(prefix+"Then the newest backup is restored", &r.spec.Restore,
+			last)), nil
+	}
+	out, err := chooseRecovery(r)
+	if err != nil {
+		return start{}, err
+	}
+	if out.restore == nil {
+		return blockServer(v1.ReasonSuspended, prefix+"%s", out.message), nil
+	}
+	return blockServer(v1.ReasonSuspended, prefix+"status.backups.recoveryPlan describes the recovery"), nil
+}
+
+// recoveryPlan returns the plan for spec.restore.at, or nil if there is none. The plan of a started instance is outdated.
+func recoveryPlan(r *resolved) *v1.RecoveryPlan {
+	found := r.XR.Status.RecoverySource
+	if found == nil || r.started || found.Choice != r.spec.Restore.Choice() {
+		return nil
+	}
+	return found.Plan.DeepCopy()
 }
 
 // checkRecovery returns an error unless a recovery applies the binary log of the instance that was backed up.

@@ -58,7 +58,7 @@ func TestRecovery(t *testing.T) {
 			message: "Waiting for the controller to find a backup"},
 		"NotPossible": {reason: "The message says which times are.",
 			in:      given(append(two, at(&v1.RecoverySource{Choice: choice, Message: "Possible is a to b"}))...),
-			refusal: "spec.restore.at: Possible is a to b. Set a time that is possible"},
+			refusal: "spec.restore.at: Possible is a to b. Change the field"},
 		"Unread": {reason: "Crossplane has not read it yet.",
 			in:      given(previous("b2"), record("b2", 2, v1.BackupVerified, inStore), at(found)),
 			message: `Waiting for Crossplane to read backup "b1"`},

@@ -201,6 +201,7 @@ func backupsStatus(r *resolved) *v1.BackupsStatus {
 	if a := r.XR.Status.Archiving; a != nil && a.From != nil && archivesLog(r) {
 		out.RecoverableFromTime, out.RecoverableUntilTime = a.From, a.Until
 	}
+	out.RecoveryPlan = recoveryPlan(r)
 	if reflect.ValueOf(out).IsZero() {
 		return nil
 	}

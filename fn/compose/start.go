@@ -69,7 +69,7 @@ func decideWith(r *resolved, chosen *v1.RestoreStatus, password string) (start, 
 		return blockServer(v1.ReasonFenced, "The server is stopped for %s%s",
 			r.XR.Status.WhatIsTaken(b), inSentence(b.Message)), nil
 	case r.spec.Suspend && !r.XR.Status.BackupUnderWay().IsOnline(): // A cold backup that has its copy needs no server.
-		return suspend(r, chosen), nil
+		return suspend(r, chosen)
 	case isVolumeUnseen(r):
 		return blockServer(v1.ReasonWaiting, "Waiting for Crossplane to read volume %q, which contains this instance's data",
 			r.XR.Status.Volume), nil
@@ -85,18 +85,20 @@ func decideWith(r *resolved, chosen *v1.RestoreStatus, password string) (start, 
 
 // suspend stops a suspended server. An instance that has not started yet chooses its restore source after it is
 // resumed. A restore that has already begun continues.
-func suspend(r *resolved, chosen *v1.RestoreStatus) start {
+func suspend(r *resolved, chosen *v1.RestoreStatus) (start, error) {
 	switch {
 	case r.started:
 		return blockServer(v1.ReasonSuspended,
-			"Suspended: the server is stopped, and its data and address are kept. To start it, set spec.suspend to false")
+			"Suspended: the server is stopped, and its data and address are kept. To start it, set spec.suspend to false"), nil
 	case chosen != nil && startAfter(r, chosen).reason == v1.ReasonRestoreFailed:
-		return startAfter(r, chosen)
+		return startAfter(r, chosen), nil
 	case chosen != nil:
 		return blockServer(v1.ReasonSuspended,
-			"Suspended: %s continues, and the server starts when spec.suspend is false", r.describeRestore(chosen))
+			"Suspended: %s continues, and the server starts when spec.suspend is false", r.describeRestore(chosen)), nil
+	case isPlanned(r):
+		return planRecovery(r)
 	}
-	return blockServer(v1.ReasonSuspended, "Suspended: nothing is restored or created until spec.suspend is false")
+	return blockServer(v1.ReasonSuspended, "Suspended: nothing is restored or created until spec.suspend is false"), nil
 }
 
 // isFenced reports whether the server must not run because its PVC was deleted while the XR exists.

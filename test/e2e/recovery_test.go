@@ -3,18 +3,25 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
 // TestRecovery checks that rows which a DELETE without WHERE has removed are back in a second instance that is
-// recovered to the time before, while the first one runs. A time before the first backup is refused with the possible
-// range. Later, the deleted instance itself is recovered to that time.
+// recovered to the time before, while the first one runs. Before that, the plan names the last transaction. A time before
+// the first backup is refused with the possible range. Later, the instance is deleted right after a transaction, and recovered
+// to that transaction.
 func TestRecovery(t *testing.T) {
 	t.Parallel()
 	s3 := startS3(t)
@@ -35,6 +42,7 @@ func TestRecovery(t *testing.T) {
 	early.Refuses(t, "is not possible. Possible is")
 
 	another := s.Neighbour(t, "another")
+	last, next := printsPlan(t, s, another, moment)
 	var log bytes.Buffer
 	out, err := pluginCommand(t.Context(), &log, "restore", "--namespace", s.Namespace, "--from", s.Name, "--to", another.Name,
 		"--at", moment).Output()
@@ -44,13 +52,23 @@ func TestRecovery(t *testing.T) {
 	if got := another.Client().FirstAnswer(t, framework.Rows); got != before {
 		t.Errorf("want the rows of %s\n%s\ngot\n%s", moment, before, got)
 	}
+	if got := strings.Fields(another.Client().MustQuery(t, fmt.Sprintf(
+		"SELECT GTID_SUBSET('%s', @@gtid_executed), GTID_SUBSET('%s', @@gtid_executed)", last, next))); !slices.Equal(got,
+		[]string{"1", "0"}) {
+		t.Errorf("want transaction %s and not %s, as planned, got %v", last, next, got)
+	}
 	s.Client().SeesRows(t, after)
 
+	const executed = "SELECT REPLACE(@@gtid_executed, '\\n', '')"
+	set := strings.TrimSpace(s.Client().MustQuery(t, executed))
+	s.Client().MustQuery(t, fmt.Sprintf(oneRow, 3001))
+	newest := strings.TrimSpace(s.Client().MustQuery(t, "SELECT GTID_SUBTRACT(@@gtid_executed, '"+set+"')"))
+	after = s.Client().MustQuery(t, framework.Rows)
 	s.Delete(t)
-	s.Spec["restore"] = map[string]any{"at": moment}
+	s.Spec["restore"] = map[string]any{"at": newest}
 	s.Create(t)
-	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
-		t.Errorf("want the rows of %s in the instance itself\n%s\ngot\n%s", moment, before, got)
+	if got := s.Client().FirstAnswer(t, framework.Rows); got != after {
+		t.Errorf("want the rows of the last transaction %s in the instance itself\n%s\ngot\n%s", newest, after, got)
 	}
 	isRecoverable(t, s)
 }
@@ -67,6 +85,60 @@ func loseRows(t *testing.T, s *framework.Server) (rows, moment string) {
 	s.Client().MustQuery(t, "DELETE FROM test")
 	s.Client().MustQuery(t, fmt.Sprintf(oneRow, 3000))
 	return rows, moment
+}
+
+// printsPlan checks that a dry run prints the last transaction that will be recovered and the next one, which it returns.
+// A time before the first backup is refused with the possible range. The temporary instances of both never have a volume
+// or a pod, and are deleted without a backup.
+func printsPlan(t *testing.T, s, another *framework.Server, moment string) (last, next string) {
+	t.Helper()
+	const prefix = "recovery-plan-"
+	var log bytes.Buffer
+	out, err := pluginCommand(t.Context(), &log, "restore", "--namespace", s.Namespace, "--from", s.Name, "--to", another.Name,
+		"--at", moment, "--dry-run").Output()
+	if err != nil {
+		t.Fatalf("%v: %s%s", err, out, log.String())
+	}
+	found := regexp.MustCompile(`(?s)Binary log +\d+ transactions in \d+ segments.*Last included +(\S+:\d+), committed at \S+` +
+		`.*First excluded +(\S+:\d+), committed at`).FindStringSubmatch(string(out))
+	if found == nil || strings.Contains(string(out), "Incomplete") {
+		t.Fatalf("the plan is\n%s", out)
+	}
+	log.Reset()
+	if out, err := pluginCommand(t.Context(), &log, "recover", "--namespace", s.Namespace, "--from", s.Name, "--to", another.Name,
+		"--at", "2020-01-01T00:00:00Z", "--dry-run").Output(); err == nil || !strings.Contains(log.String(),
+		"is not possible. Possible is") {
+		t.Errorf("want a refusal, got %v: %s%s", err, out, log.String())
+	}
+	kube := framework.Suite.Kube
+	s.Eventually(t, "the temporary instances to be deleted", func(ctx context.Context) error {
+		volumes, pods, claims := &corev1.PersistentVolumeClaimList{}, &corev1.PodList{}, &unstructured.UnstructuredList{}
+		xr, err := s.XR(ctx)
+		if err != nil {
+			return err
+		}
+		kind := xr.GroupVersionKind()
+		claims.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		err = errors.Join(kube.List(ctx, volumes, client.InNamespace(s.Namespace)), kube.List(ctx, pods,
+			client.InNamespace(s.Namespace)), kube.List(ctx, claims))
+		for _, c := range volumes.Items {
+			if strings.Contains(c.Name, prefix) {
+				t.Errorf("a plan has the volume %s", c.Name)
+			}
+		}
+		for _, p := range pods.Items {
+			if strings.Contains(p.Name, prefix) {
+				t.Errorf("a plan has the pod %s", p.Name)
+			}
+		}
+		for _, c := range claims.Items {
+			if strings.HasPrefix(c.GetName(), prefix) {
+				err = errors.Join(err, fmt.Errorf("%s exists", c.GetName()))
+			}
+		}
+		return err
+	})
+	return found[1], found[2]
 }
 
 // isRecoverable waits until the binary log of a server is archived, and a backup was verified after that.

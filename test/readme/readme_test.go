@@ -224,6 +224,8 @@ var typists = map[string]typist{
 		`"mysql", "status", s.Name`},
 	"kubectl mysql backup mysql-instance": {"test/e2e/plugin_test.go",
 		`"mysql", "backup", s.Name`},
+	"kubectl mysql restore --from mysql-instance --to mysql-before --at 2026-11-22T18:00:00.25Z --dry-run": {
+		"test/e2e/recovery_test.go", `"--at", moment, "--dry-run"`},
 	"kubectl mysql restore --from mysql-instance --to mysql-before --at 2026-11-22T18:00:00.25Z": {
 		"test/e2e/recovery_test.go", `"--from", s.Name, "--to", another.Name, "--at", moment`},
 	"kubectl mysql restore --from mysql-instance --to mysql-copy": {"test/e2e/plugin_test.go",

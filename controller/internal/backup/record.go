@@ -57,8 +57,7 @@ func RecoverySource(s *instance.State) *v1.RecoverySource {
 	switch {
 	case s.XR.Spec.Restore.At == nil:
 		return nil
-	case found == nil, previous != nil && previous.Choice == found.Choice && previous.Backup != "" &&
-		previous.Backup == found.Backup && previous.Recovery.Timeline == found.Recovery.Timeline,
+	case found == nil, !found.IsNews(previous),
 		// The times in the message change with each transaction. A write of each change would cause the next reconcile.
 		isSameRefusal(previous, found):
 		return previous
@@ -80,12 +79,29 @@ func RecoverySourceFields(s *instance.State) any {
 		return nil
 	}
 	out := map[string]any{"choice": source.Choice, "backup": steps.OrNil(source.Backup),
-		"message": steps.OrNil(source.Message), "recovery": nil}
+		"message": steps.OrNil(source.Message), "recovery": nil, "plan": planFields(source.Plan)}
 	if r := source.Recovery; r != nil {
 		out["recovery"] = map[string]any{"at": r.At, "timeline": r.Timeline, "segment": r.Segment, "digest": r.Digest,
 			"until": r.Until}
 	}
 	return out
+}
+
+func planFields(p *v1.RecoveryPlan) any {
+	if p == nil {
+		return nil
+	}
+	return map[string]any{"at": p.At, "backup": p.Backup, "backupTime": p.BackupTime, "segments": p.Segments,
+		"transactions": p.Transactions, "fetchSize": p.FetchSize, "applySize": p.ApplySize,
+		"estimatedDuration": p.EstimatedDuration, "lastTransaction": transactionFields(p.LastTransaction),
+		"nextTransaction": transactionFields(p.NextTransaction), "message": steps.OrNil(p.Message)}
+}
+
+func transactionFields(t *v1.PlannedTransaction) any {
+	if t == nil {
+		return nil
+	}
+	return map[string]any{"gtid": steps.OrNil(t.GTID), "commitTime": steps.OrNil(t.CommitTime)}
 }
 
 // NewRecord returns the BackupRecord of the next backup.

@@ -24,7 +24,7 @@ func readRecovery(ctx context.Context, stores Stores, basis *Basis, source *Sour
 	if source != nil {
 		records = source.Records
 	}
-	out, err := stores.FindRecovery(ctx, restore.Choice(), *restore.At, records)
+	out, err := stores.FindRecovery(ctx, restore.Choice(), *restore.At, basis.XR.Status.RecoverySource, records)
 	if err != nil {
 		return nil, v1.PrintableText(err.Error(), v1.MaxForeignText)
 	}

@@ -18,9 +18,10 @@ type Stores interface {
 	// ReadEntry returns the catalog entry of a backup in a store, or nil if there is none. An UnreadableEntryError only
 	// affects this entry.
 	ReadEntry(ctx context.Context, store string, origin v1.BackedUpInstance, record string) (*v1.StoreEntry, error)
-	// FindRecovery returns the backup and the binary log for a recovery to a time or a GTID. The records are the backups
-	// to choose from, the newest first.
-	FindRecovery(ctx context.Context, choice, moment string, records []v1.BackupRecord) (*v1.RecoverySource, error)
+	// FindRecovery returns the backup and the binary log for a recovery to a time or a GTID, with a plan. The records are
+	// the backups to choose from, the newest first. previous is the previous result, or nil.
+	FindRecovery(ctx context.Context, choice, moment string, previous *v1.RecoverySource,
+		records []v1.BackupRecord) (*v1.RecoverySource, error)
 	// FindEntries returns the catalog entries in all stores for backups that were taken in a namespace. It omits known
 	// BackupRecords. It returns either all entries or an error.
 	FindEntries(ctx context.Context, namespace types.UID, isKnown func(record string) bool) ([]FoundEntry, error)

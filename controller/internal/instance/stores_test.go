@@ -46,8 +46,8 @@ func (s *fakeStores) ReadEntry(_ context.Context, store string, origin v1.Backed
 	return nil, s.err
 }
 
-func (s *fakeStores) FindRecovery(_ context.Context, choice, moment string, records []v1.BackupRecord) (*v1.RecoverySource,
-	error) {
+func (s *fakeStores) FindRecovery(_ context.Context, choice, moment string, _ *v1.RecoverySource,
+	records []v1.BackupRecord) (*v1.RecoverySource, error) {
 	s.asked++
 	out := &v1.RecoverySource{Choice: choice, Message: "there is no backup"}
 	if len(records) > 0 {

@@ -25,6 +25,7 @@ var builders = map[steps.Action]steps.Builder{
 	steps.ReleaseBackupPV:      releaseBackupPV,
 	steps.AdoptBackupPV:        adoptBackupPV,
 	steps.RecordPreviousBackup: recordPreviousBackup,
+	steps.PlanRecovery:         recordPlan,
 	steps.ReportUnsynced:       reportUnsynced,
 	steps.WarnOfCrossplane:     warnOfCrossplane,
 	steps.RetryService:         retryService,
@@ -131,6 +132,11 @@ func recordPreviousBackup(s *instance.State, _ steps.Step) []change.Change {
 	})
 	fields["backups"] = backup.RecentBackups(s)
 	return steps.PatchXRStatus(s, fields)
+}
+
+// recordPlan writes the result of the search for a recovery, with its plan.
+func recordPlan(s *instance.State, _ steps.Step) []change.Change {
+	return steps.PatchXRInternal(s, map[string]any{"recoverySource": backup.RecoverySourceFields(s)})
 }
 
 // clearStatus removes all status fields except those that Crossplane owns.

@@ -41,7 +41,8 @@ func (s modelStores) ReadEntry(_ context.Context, _ string, origin v1.BackedUpIn
 	return m.instances[n].storeEntry(n), nil
 }
 
-func (s modelStores) FindRecovery(context.Context, string, string, []v1.BackupRecord) (*v1.RecoverySource, error) {
+func (s modelStores) FindRecovery(context.Context, string, string, *v1.RecoverySource,
+	[]v1.BackupRecord) (*v1.RecoverySource, error) {
 	return nil, errors.New("no instance of the model is recovered to a time")
 }
 

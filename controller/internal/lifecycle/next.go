@@ -92,7 +92,7 @@ func decideLiving(s *instance.State) steps.Step {
 	case s.IsDataPVReservedElsewhere():
 		return steps.Step{Action: steps.ReserveDataPV}
 	case s.DataPVC == nil:
-		return steps.Step{Action: steps.NoOp} // The function creates it next, or reports why it cannot.
+		return planRecovery(s) // The function creates the PVC next, reports why it cannot, or waits for a user.
 	case s.DataPVC.DeletionTimestamp != nil:
 		return replaceDeletedPVC(s)
 	case isFenced(s) && s.DataPVC.Status.Phase == corev1.ClaimBound:
@@ -104,6 +104,24 @@ func decideLiving(s *instance.State) steps.Step {
 		return steps.Step{Action: steps.ReportSettings}
 	}
 	return protectData(s)
+}
+
+// planRecovery stores the plan of a recovery for a suspended instance that has no objects yet. It does not record the
+// previous backup, because no server may start before the backup volume exists.
+func planRecovery(s *instance.State) steps.Step {
+	switch found := backup.RecoverySource(s); {
+	case !s.XR.Spec.Suspend || s.XR.Spec.Restore.At == nil || s.XR.Status.Started || s.XR.Status.Restore != nil:
+		return steps.Step{Action: steps.NoOp}
+	case s.StoreFailure != "":
+		return waitForStore(s)
+	case !equality.Semantic.DeepEqual(s.XR.Status.RecoverySource, found):
+		return steps.Step{Action: steps.PlanRecovery}
+	case !equality.Semantic.DeepEqual(s.XR.Status.BlockedBy, blocker(s)):
+		return steps.Step{Action: steps.ReportPodFailure, Message: steps.Sentence(s.PodFailure)}
+	case found == nil || found.Backup == "":
+		return steps.Step{Action: steps.Wait, After: steps.RequeueLater} // A backup or an archive may become complete.
+	}
+	return steps.Step{Action: steps.Wait, After: steps.RequeueForPerson}
 }
 
 // isVerdictNew reports whether the verdict on new settings is not in the status yet.

@@ -162,6 +162,12 @@ func (m *Manifest) BeforeSegment() (binlog.Set, error) {
 	return until.Without(set), errors.Join(err1, err2)
 }
 
+// MakesAmbiguous reports whether the clock of the server went backwards in the segment, so that transactions before and
+// after a time are not in the order of their times.
+func (m *Manifest) MakesAmbiguous(micros uint64) bool {
+	return m.SteppedAt == m.Number && micros >= m.FirstTime && micros < m.MaxTime
+}
+
 // IsEncrypted reports whether the segment is encrypted with age.
 func (m *Manifest) IsEncrypted() bool { return strings.HasSuffix(m.Segment, encryptedSuffix) }
 

@@ -57,7 +57,7 @@ func Choose(moment time.Time, bases []Base) (Base, Line, error) {
 			}
 		}
 	}
-	return Base{}, Line{}, fmt.Errorf("%s is not possible. %s", moment.UTC().Format(time.RFC3339Nano), describeRanges(bases))
+	return Base{}, Line{}, fmt.Errorf("%s is not possible. %s", moment.UTC().Format(time.RFC3339Nano), DescribeRanges(bases))
 }
 
 func (l Line) until() time.Time { return time.UnixMicro(int64(l.Time)) } //nolint:gosec // A time.
@@ -65,8 +65,8 @@ func (l Line) until() time.Time { return time.UnixMicro(int64(l.Time)) } //nolin
 // maxRanges is the maximum number of ranges in a message.
 const maxRanges = 3
 
-// describeRanges returns the times to which a recovery is possible, the latest first.
-func describeRanges(bases []Base) string {
+// DescribeRanges returns the times to which a recovery is possible, the latest first.
+func DescribeRanges(bases []Base) string {
 	var text strings.Builder
 	count := 0
 	for i := range bases {

@@ -39,6 +39,12 @@ type archive struct {
 // newArchive archives the log of a fake server.
 func newArchive(t *testing.T, identity *age.X25519Identity) *archive {
 	t.Helper()
+	return newArchiveWith(t, identity, nil)
+}
+
+// newArchiveWith archives the log of a fake server whose clock changes before some transactions.
+func newArchiveWith(t *testing.T, identity *age.X25519Identity, steps map[int]time.Duration) *archive {
+	t.Helper()
 	a := &archive{objects: fakelog.NewObjects(), key: store.NewSigningKey(), identity: identity}
 	synctest.Test(t, func(t *testing.T) {
 		server := fakelog.NewServer()
@@ -52,8 +58,9 @@ func newArchive(t *testing.T, identity *age.X25519Identity) *archive {
 		ended := make(chan error)
 		go func() { ended <- archiver.Run(ctx) }()
 		time.Sleep(time.Second)
-		for range 6 {
-			for range 5 {
+		for i := range 6 {
+			for k := range 5 {
+				server.StepClock(steps[2+5*i+k])
 				server.Commit(200, 0)
 				time.Sleep(10 * time.Millisecond)
 			}

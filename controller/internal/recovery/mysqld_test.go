@@ -20,6 +20,7 @@ import (
 
 	"filippo.io/age"
 	"github.com/go-sql-driver/mysql"
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/binlog"
@@ -409,6 +410,7 @@ func TestRealRecovery(t *testing.T) {
 				t.Fatalf("%v\n%s", err, r.Output)
 			}
 			t.Logf("%d transactions in %s", result.Transactions, time.Since(start))
+			a.checkPreview(t, r, result)
 			if left, err := filepath.Glob(filepath.Join(r.Data, "*relay*")); err != nil || len(left) > 0 {
 				t.Errorf("files are left: %v, %v", left, err)
 			}
@@ -435,6 +437,22 @@ func TestRealRecovery(t *testing.T) {
 				checkTimes(t, writers, want, moment)
 			}
 		})
+	}
+}
+
+// checkPreview checks that the preview of a recovery contains the same transactions as its result.
+func (a *archiving) checkPreview(t *testing.T, r *Recovery, result Result) {
+	t.Helper()
+	last, err := a.Last(t.Context(), r.Log.Timeline)
+	must(t, err)
+	p, err := NewPreview(t.Context(), r.Target, Base{Begun: time.UnixMicro(0)}, Line{Last: last}, a.Reader, r.Source)
+	must(t, err)
+	if diff := cmp.Diff(withoutLength(result.Last), withoutLength(p.Last)) + cmp.Diff(withoutLength(result.Next),
+		withoutLength(p.Next)); diff != "" || p.Unknown != "" {
+		t.Errorf("%s the result, -want, and the preview, +got:\n%s", p.Unknown, diff)
+	}
+	if p.Transactions < result.Transactions {
+		t.Errorf("%d transactions were applied, but the preview has %d", result.Transactions, p.Transactions)
 	}
 }
 

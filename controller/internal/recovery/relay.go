@@ -75,7 +75,7 @@ func (r *relay) writeIndex() error {
 func (t Target) checkClock(all []logarchive.Manifest) error {
 	for i := range all {
 		m := &all[i]
-		if m.SteppedAt == m.Number && t.Time >= m.FirstTime && t.Time < m.MaxTime {
+		if t.Time > 0 && m.MakesAmbiguous(t.Time) {
 			return exit.With(agent.ExitTarget, "segment %d of the archived log: %w", m.Number, errStepped)
 		}
 	}
@@ -120,10 +120,20 @@ func (r *relay) writeSegment(ctx context.Context, m *logarchive.Manifest) error 
 
 // readSegment reads the transactions of a segment up to the target.
 func (r *relay) readSegment(ctx context.Context, m *logarchive.Manifest, raw io.Reader, w *segmentWriter) (bool, error) {
+	return readTransactions(ctx, r.source, r.line, m, raw, func(in *binlog.Reader) binlog.Visitor {
+		w.reader = in
+		return w
+	})
+}
+
+// readTransactions decrypts and decompresses a segment, and passes its transactions to a visitor until the visitor wants
+// no more. The caller verifies the checksum.
+func readTransactions(ctx context.Context, s Source, t logarchive.Timeline, m *logarchive.Manifest, raw io.Reader,
+	visitorOf func(*binlog.Reader) binlog.Visitor) (bool, error) {
 	in := raw
 	if m.IsEncrypted() {
 		var err error
-		if in, err = r.source.Decrypt(ctx, r.line.SegmentKey(m), raw); err != nil {
+		if in, err = s.Decrypt(ctx, t.SegmentKey(m), raw); err != nil {
 			return false, err
 		}
 	}
@@ -133,11 +143,11 @@ func (r *relay) readSegment(ctx context.Context, m *logarchive.Manifest, raw io.
 	}
 	defer unpacked.Close()
 	// Less data than the manifest says is read if the object was replaced by a small one with a huge content.
-	if w.reader, err = binlog.NewReader(io.LimitReader(unpacked, m.Bytes)); err != nil {
+	reader, err := binlog.NewReader(io.LimitReader(unpacked, m.Bytes))
+	if err != nil {
 		return false, err
 	}
-	isComplete, err := w.reader.Read(w)
-	return isComplete, err
+	return reader.Read(visitorOf(reader))
 }
 
 // A countingReader counts the bytes that were read.

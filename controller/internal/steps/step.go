@@ -75,6 +75,8 @@ const (
 	RetainBackupPV Action = "RetainBackupPV"
 	// RecordPreviousBackup writes status.internal.previousBackup and related fields.
 	RecordPreviousBackup Action = "RecordPreviousBackup"
+	// PlanRecovery writes the plan of a recovery for a suspended instance without a volume.
+	PlanRecovery Action = "PlanRecovery"
 	// WarnOfBackup writes status.internal.backupWarning.
 	WarnOfBackup Action = "WarnOfBackup"
 	// ReportUnsynced writes status.message, if Crossplane discards the function's status.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/binlog"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/logarchive"
@@ -41,11 +42,12 @@ func BasesOf(records []v1.BackupRecord) (bases []recovery.Base, backups []*v1.Ba
 	return bases, backups
 }
 
-// FindRecovery returns the backup and the part of the binary log for a recovery to a time or a GTID. The records must
-// be sorted newest first. If the recovery is not possible, the result says which times are. An error means that a store
-// did not respond.
-func (c Cluster) FindRecovery(ctx context.Context, choice, moment string, records []v1.BackupRecord) (*v1.RecoverySource,
-	error) {
+// FindRecovery returns the backup and the part of the binary log for a recovery to a time or a GTID, with a plan. The
+// records must be sorted newest first. If the recovery is not possible, the result says which times are. An error means
+// that a store did not respond. previous is the result of the last call, or nil. Its plan is used again while the backup
+// and the timeline are the same.
+func (c Cluster) FindRecovery(ctx context.Context, choice, moment string, previous *v1.RecoverySource,
+	records []v1.BackupRecord) (*v1.RecoverySource, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	out := &v1.RecoverySource{Choice: choice}
@@ -73,7 +75,8 @@ func (c Cluster) FindRecovery(ctx context.Context, choice, moment string, record
 			return nil, err
 		}
 		if until.IsZero() {
-			out.Message = fmt.Sprintf("transaction %s is not in the archived binary log", target.GTID)
+			out.Message = fmt.Sprintf("transaction %s is not in the archived binary log. %s", target.GTID,
+				recovery.DescribeRanges(bases))
 			return out, nil
 		}
 	}
@@ -85,7 +88,20 @@ func (c Cluster) FindRecovery(ctx context.Context, choice, moment string, record
 	out.Backup = b.Record
 	out.Recovery = &v1.Recovery{At: moment, Timeline: l.Prefix, Segment: l.Number, Digest: l.Digest,
 		Until: recovery.Target{Time: l.Last.Time}.String()}
-	return out, nil
+	if out.HasPlanOf(previous) {
+		out.Plan = previous.Plan
+		return out, nil
+	}
+	for i, r := range backups {
+		if bases[i].Record != b.Record {
+			continue
+		}
+		out.Plan, err = c.planRecovery(ctx, target, b, l, r)
+		if coded := new(agent.ExitError); errors.As(err, &coded) {
+			return &v1.RecoverySource{Choice: choice, Message: coded.Error()}, nil
+		}
+	}
+	return out, err
 }
 
 // linesOf returns the timelines of the instance of a backup.
