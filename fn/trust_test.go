@@ -101,6 +101,7 @@ var reaches = withCoreTypes(map[string]reach{
 		keys: []string{"memory", "smarter-devices/fuse", "storage", "x y"}},
 	"restore.at": {form: "a time or a GTID", target: "how much of the archived binary log is applied to a backup",
 		odd: []any{"2026-11-22T18:00:00.25Z", "2026-11-22", "now", "3e11fa47-71ca-11e1-9e33-c80aa9429562:23", "3e11fa47:1",
+			"before:3e11fa47-71ca-11e1-9e33-c80aa9429562:23", "before:now",
 			"2026-11-22T18:00:00Z --help", 1}},
 	"restore.fromKind": {target: "backups of an instance of the other API in the same namespace",
 		odd: []any{"Database", "Pod", "MySQL.example.org", "../MySQL"}},

@@ -581,13 +581,14 @@ type RestoreSpec struct {
 
 	// At is a time or a GTID. The instance is recovered to its state after all transactions that were committed up to
 	// that time, or after that transaction. A time has the format 2026-11-22T18:00:00.25Z, with at most six digits after
-	// the second. A GTID has the format 3e11fa47-71ca-11e1-9e33-c80aa9429562:23. It requires the archived binary log of the
-	// instance that is recovered. That is the one that from names, or else the previous instance of this name. At is
-	// applied once, as backup is.
+	// the second. A GTID has the format 3e11fa47-71ca-11e1-9e33-c80aa9429562:23. With the prefix before:, as in
+	// before:3e11fa47-71ca-11e1-9e33-c80aa9429562:23, the transaction itself and all later ones are left out. It
+	// requires the archived binary log of the instance that is recovered. That is the one that from names, or else the
+	// previous instance of this name. At is applied once, as backup is.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=100
-	// +kubebuilder:validation:Pattern=`^([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(:[a-z_][a-z0-9_]{0,31})?:[1-9][0-9]{0,17})$`
+	// +kubebuilder:validation:Pattern=`^([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})|(before:)?[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(:[a-z_][a-z0-9_]{0,31})?:[1-9][0-9]{0,17})$`
 	At *string `json:"at,omitempty"`
 
 	// Import specifies an existing database to import. It is applied once, as backup is.
@@ -621,8 +622,11 @@ func (r *RestoreSpec) FromText() string {
 
 var (
 	timePattern = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)$`)
-	gtidPattern = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(:[a-z_][a-z0-9_]{0,31})?:[1-9]\d{0,17}$`)
+	gtidPattern = regexp.MustCompile(`^(before:)?[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(:[a-z_][a-z0-9_]{0,31})?:[1-9]\d{0,17}$`)
 )
+
+// MomentBefore is the prefix of a GTID in RestoreSpec.At that is not recovered itself.
+const MomentBefore = "before:"
 
 // IsMoment reports whether a text is a valid value of RestoreSpec.At.
 func IsMoment(text string) bool {

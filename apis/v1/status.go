@@ -593,7 +593,7 @@ type RestoreStatus struct {
 
 // A Recovery specifies the part of an archived binary log that is applied to a restored backup.
 type Recovery struct {
-	// At is the time or the GTID up to which transactions are applied.
+	// At is the time or the GTID up to which transactions are applied, as in spec.restore.at.
 	At string `json:"at"`
 	// Timeline is the prefix of the archived binary log in the BackupStore.
 	Timeline string `json:"timeline"`

@@ -1,5 +1,5 @@
 // Command kubectl-mysql is a plugin of kubectl with the common tasks for claims. It needs the permissions of a user
-// who applies claims. To connect, it also needs access to the Secret and the pods of the claim. The commands doctor
+// who applies claims. To connect and to undo, it also needs access to the Secret and the pods of the claim. The commands doctor
 // and adopt need the permissions of a platform team.
 package main
 
@@ -41,6 +41,7 @@ type cli struct {
 	Status  statusCommand  `cmd:"" help:"Show one instance: server, password, certificate, backups, deletion, and what it waits for."`
 	Backup  backupCommand  `cmd:"" help:"Take a backup now, and wait until it is verified."`
 	Restore restoreCommand `cmd:"" aliases:"recover" help:"Create an instance from a backup of another one, and wait until its server accepts clients."`
+	Undo    undoCommand    `cmd:"" help:"Bring back the rows that one transaction deleted or changed, while the server keeps running."`
 	Connect connectCommand `cmd:"" help:"Log in with the mysql client through a forwarded port, with the account of the connection Secret."`
 	Doctor  doctorCommand  `cmd:"" help:"Check every instance, volume and backup of the cluster, and print problems and their solutions. For platform teams."`
 

@@ -3,23 +3,27 @@ package recovery
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/binlog"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/exit"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/logarchive"
 )
 
-// A Target is the state to recover: after all transactions that were committed up to a time, or after a transaction.
-// Exactly one field is set.
+// A Target is the state to recover: after all transactions that were committed up to a time, or after or before a
+// transaction. Exactly one of Time and GTID is set.
 type Target struct {
 	// Time is in microseconds since 1970, by the clock of the server that wrote the log.
 	Time uint64
 	GTID binlog.GTID
+	// IsBefore is true if the transaction GTID is not recovered itself.
+	IsBefore bool
 }
 
-// ParseTarget parses a time (RFC 3339, with up to six digits after the second) or a GTID.
+// ParseTarget parses a time (RFC 3339, with up to six digits after the second), a GTID, or before: and a GTID.
 func ParseTarget(text string) (Target, error) {
 	t, err := time.Parse(time.RFC3339Nano, text)
 	switch {
@@ -28,12 +32,13 @@ func ParseTarget(text string) (Target, error) {
 	case err == nil && t.UnixMicro() > 0:
 		return Target{Time: uint64(t.UnixMicro())}, nil
 	}
-	g, err := binlog.ParseGTID(text)
+	id, isBefore := strings.CutPrefix(text, v1.MomentBefore)
+	g, err := binlog.ParseGTID(id)
 	if err != nil {
 		return Target{}, fmt.Errorf("%.100q is neither a time, such as 2026-11-22T18:00:00.25Z, nor the GTID of a "+
 			"transaction, such as 3e11fa47-71ca-11e1-9e33-c80aa9429562:23", text)
 	}
-	return Target{GTID: g}, nil
+	return Target{GTID: g, IsBefore: isBefore}, nil
 }
 
 // String returns the target in the format of ParseTarget.
@@ -41,10 +46,13 @@ func (t Target) String() string {
 	if t.Time > 0 {
 		return time.UnixMicro(int64(t.Time)).UTC().Format("2006-01-02T15:04:05.999999Z07:00") //nolint:gosec // A time.
 	}
+	if t.IsBefore {
+		return v1.MomentBefore + t.GTID.String()
+	}
 	return t.GTID.String()
 }
 
-// chooseNeeded returns the segments up to the one that contains the first transaction after the target.
+// chooseNeeded returns the segments up to the one that contains the first transaction that is not recovered.
 func (t Target) chooseNeeded(all []logarchive.Manifest) []logarchive.Manifest {
 	wasFound := false
 	for i := range all {
@@ -52,7 +60,9 @@ func (t Target) chooseNeeded(all []logarchive.Manifest) []logarchive.Manifest {
 		if t.Time > 0 && all[i].LastTime > t.Time || wasFound || err != nil {
 			return all[:i+1]
 		}
-		wasFound = t.Time == 0 && set.Has(t.GTID)
+		if wasFound = t.Time == 0 && set.Has(t.GTID); wasFound && t.IsBefore {
+			return all[:i+1]
+		}
 	}
 	return all
 }
@@ -86,8 +96,8 @@ func (c *cut) decideNext(b binlog.Begin) (bool, error) {
 	case c.isOver:
 		return false, nil
 	case (isPast || c.isAfterGTID(b)) && c.base.Has(b.GTID):
-		return false, exit.With(agent.ExitTarget, "the backup already contains transaction %s, which was committed after %s. "+
-			"An older backup is required", b.GTID, c.target)
+		return false, exit.With(agent.ExitTarget, "the backup already contains transaction %s, which is not part of the state "+
+			"at %s. An older backup is required", b.GTID, c.target)
 	case isPast || c.isAfterGTID(b):
 		c.isOver, c.next = true, &b
 		return false, nil
@@ -101,8 +111,11 @@ func (c *cut) decideNext(b binlog.Begin) (bool, error) {
 	return true, nil
 }
 
-// isAfterGTID reports whether the transaction with the target's GTID precedes this one.
+// isAfterGTID reports whether the transaction is the first one that a target with a GTID excludes.
 func (c *cut) isAfterGTID(b binlog.Begin) bool {
+	if c.target.IsBefore {
+		return b.GTID == c.target.GTID
+	}
 	return c.target.Time == 0 && c.last != nil && c.last.GTID == c.target.GTID && b.GTID != c.target.GTID
 }
 
@@ -111,6 +124,11 @@ func (c *cut) checkEnd(until uint64) error {
 	switch {
 	case c.target.Time > 0 && !c.isOver && c.target.Time > until:
 		return fmt.Errorf("the archive ends at %s, before %s: recover to an earlier time", Target{Time: until}, c.target)
+	case c.target.IsBefore && c.base.Has(c.target.GTID):
+		return fmt.Errorf("the backup already contains transaction %s. An older backup is required", c.target.GTID)
+	case c.target.IsBefore && !c.isOver:
+		return fmt.Errorf("transaction %s is not in the archive: recover to another transaction, or to a time", c.target.GTID)
+	case c.target.IsBefore: // The cut is before the transaction.
 	case c.target.Time == 0 && !c.included.Has(c.target.GTID):
 		return fmt.Errorf("transaction %s is not in the archive: recover to another transaction, or to a time", c.target)
 	case c.target.Time == 0 && (c.last == nil || c.last.GTID != c.target.GTID):

@@ -30,6 +30,11 @@ func TestParseTarget(t *testing.T) {
 		"":                                {},
 		uuidA + ":23":                     {GTID: binlog.GTID{Source: uuidA, Number: 23}},
 		uuidA + ":tag:23":                 {GTID: binlog.GTID{Source: uuidA + ":tag", Number: 23}},
+		"before:" + uuidA + ":23":         {GTID: binlog.GTID{Source: uuidA, Number: 23}, IsBefore: true},
+		"before:" + uuidA + ":tag:23":     {GTID: binlog.GTID{Source: uuidA + ":tag", Number: 23}, IsBefore: true},
+		"before:before:" + uuidA + ":23":  {},
+		"before:2023-11-14T22:13:20Z":     {},
+		"before:":                         {},
 		uuidA + ":1-23":                   {},
 		uuidA + ":1," + uuidB + ":1":      {},
 		strings.ToUpper(uuidA) + ":23":    {GTID: binlog.GTID{Source: uuidA, Number: 23}},
@@ -53,6 +58,9 @@ func at(number int64, micros uint64) binlog.Begin {
 	return binlog.Begin{GTID: binlog.GTID{Source: uuidA, Number: number}, Time: micros}
 }
 
+// before returns the target before a transaction of server A.
+func before(number int64) Target { return Target{GTID: at(number, 0).GTID, IsBefore: true} }
+
 func set(t *testing.T, text string) binlog.Set {
 	t.Helper()
 	out, err := binlog.ParseSet(text)
@@ -65,6 +73,7 @@ func set(t *testing.T, text string) binlog.Set {
 func TestCut(t *testing.T) {
 	log := []binlog.Begin{at(4, 10), at(5, 20), at(6, 20), at(7, 30), at(8, 40)}
 	stepped := []binlog.Begin{at(4, 10), at(5, 30), at(6, 20), at(7, 40)}
+	swapped := []binlog.Begin{at(4, 10), at(6, 20), at(5, 20), at(7, 30)}
 	gtid := func(n int64) Target { return Target{GTID: at(n, 0).GTID} }
 	const until = 100
 	for name, tc := range map[string]struct {
@@ -104,6 +113,15 @@ func TestCut(t *testing.T) {
 		"LastGTID": {log: log, target: gtid(8), base: uuidA + ":1-3", included: uuidA + ":1-8", applied: 5, last: 8},
 		"GTIDBackwards": {log: stepped, target: gtid(6), base: uuidA + ":1-3", included: uuidA + ":1-6", applied: 3, last: 6,
 			next: 7},
+		"BeforeGTID": {log: log, target: before(6), base: uuidA + ":1-3", included: uuidA + ":1-5", applied: 2, last: 5, next: 6},
+		// The number of the previous transaction in the log may be greater.
+		"BeforeGTIDOutOfOrder": {log: swapped, target: before(5), base: uuidA + ":1-3", included: uuidA + ":1-4:6", applied: 2,
+			last: 6, next: 5},
+		"BeforeFirst":    {log: log, target: before(4), base: uuidA + ":1-3", included: uuidA + ":1-3", next: 4},
+		"BeforeInBase":   {log: log, target: before(5), base: uuidA + ":1-6", broken: "An older backup is required"},
+		"BeforeBase":     {log: log, target: before(2), base: uuidA + ":1-3", broken: "An older backup is required"},
+		"BeforeOverBase": {log: swapped, target: before(6), base: uuidA + ":1-5", broken: "An older backup is required"},
+		"BeforeMissing":  {log: log, target: before(9), base: uuidA + ":1-3", broken: uuidA + ":9 is not in the archive"},
 		"GTIDMissing":    {log: log, target: gtid(9), base: uuidA + ":1-3", broken: uuidA + ":9 is not in the archive"},
 		"GTIDBeforeBase": {log: log, target: gtid(2), base: uuidA + ":1-3", broken: "An older backup is required"},
 		"GTIDInBase":     {log: log, target: gtid(5), base: uuidA + ":1-6", broken: "An older backup is required"},
@@ -173,6 +191,7 @@ func TestChooseNeeded(t *testing.T) {
 		{Time: 5}: 1, {Time: 25}: 1, {Time: 30}: 2, {Time: 60}: 3, {Time: 95}: 3,
 		{GTID: at(2, 0).GTID}: 2, {GTID: at(3, 0).GTID}: 2, {GTID: at(6, 0).GTID}: 3, {GTID: at(9, 0).GTID}: 3,
 		{GTID: at(12, 0).GTID}: 3,
+		before(1):              1, before(3): 1, before(4): 2, before(9): 3, before(12): 3,
 	} {
 		if got := target.chooseNeeded(all); len(got) != want {
 			t.Errorf("%s: %d segments, want %d", target, len(got), want)

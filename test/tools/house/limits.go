@@ -69,7 +69,7 @@ var packageOrder = strings.Fields(
 	controller/internal/nsrules controller/internal/certificate controller/internal/mysqld/version controller/internal/mysqld/datadir
 	controller/internal/mysqld/foreign controller/internal/mysqld/process controller/internal/mysqld/exporter controller/internal/mysqld/sql controller/internal/mysqld/local
 	controller/internal/exit controller/internal/datavolume controller/internal/change controller/internal/secrets controller/internal/workload
-	controller/internal/store controller/internal/binlog controller/internal/logarchive controller/internal/recovery
+	controller/internal/store controller/internal/binlog controller/internal/logarchive controller/internal/recovery controller/internal/undo
 	controller/internal/storekey controller/internal/gateway controller/internal/archive controller/internal/instance
 	controller/internal/steps controller/internal/backupobject controller/internal/catalog controller/internal/backup controller/internal/lifecycle
 	controller/internal/restoretest controller/internal/stores controller/internal/rotate controller/internal/servercert

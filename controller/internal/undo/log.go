@@ -1,0 +1,243 @@
+package undo
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/binlog"
+)
+
+// A Transaction is a transaction in the binary log of the running server.
+type Transaction struct {
+	binlog.Begin
+
+	// Effects are its effects on each table, and its statements. They have no rows of cascades, which are not in the binary log
+	// before MySQL 9.6.
+	Effects []Effect
+}
+
+// An Effect is the sum of the effects of one kind on one table.
+type Effect struct {
+	binlog.Effect
+
+	// Events is the number of events in the binary log. An event can contain many rows.
+	Events int
+}
+
+// A Log reads the binary log of the running server.
+type Log struct {
+	// Connect opens a connection.
+	Connect func(context.Context) (*binlog.Stream, error)
+	// Files are the names of the binary log files, the oldest first. Before are the transactions before each file.
+	Files  []string
+	Before []binlog.Set
+}
+
+// OpenLog reads which binary log files the server has.
+func OpenLog(ctx context.Context, s *Server, connect func(context.Context) (*binlog.Stream, error)) (*Log, error) {
+	out := &Log{Connect: connect}
+	files, err := s.readTexts(ctx, "SHOW BINARY LOGS")
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		events, err := s.readTexts(ctx, "SHOW BINLOG EVENTS IN "+quoteText([]byte(file[0]))+" LIMIT 3")
+		if err != nil {
+			return nil, err
+		}
+		for _, event := range events {
+			if event[2] != "Previous_gtids" {
+				continue
+			}
+			before, err := binlog.ParseSet(strings.ReplaceAll(event[5], "\n", ""))
+			if err != nil {
+				return nil, err
+			}
+			out.Files, out.Before = append(out.Files, file[0]), append(out.Before, before)
+			break
+		}
+	}
+	if len(out.Files) == 0 {
+		return nil, errors.New("the server has no binary log")
+	}
+	return out, nil
+}
+
+// FindTransaction returns the transaction with a GTID. If the server has deleted it from its binary log, it returns nil.
+func FindTransaction(ctx context.Context, connect func(context.Context) (*binlog.Stream, error), g binlog.GTID) (out *Transaction,
+	err error) {
+	stream, err := connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer stream.Close()
+	if !stream.State.Executed.Has(g) {
+		return nil, fmt.Errorf("the server has no transaction %s", g)
+	}
+	if stream.State.Purged.Has(g) {
+		return nil, nil
+	}
+	err = readTransactions(ctx, stream, stream.State.Executed.Without(g.Set()), func(t Transaction) bool {
+		out = &t
+		return false
+	})
+	return out, err
+}
+
+// After calls visit with the transactions that were committed after a time (microseconds since 1970), until visit returns
+// false. It also says whether the log begins before that time.
+func (l *Log) After(ctx context.Context, moment uint64, visit func(Transaction) bool) (isComplete bool, err error) {
+	// first is the first file that begins after the time. The transactions after the time begin in the file before it.
+	first := sort.Search(len(l.Files), func(i int) bool {
+		if err != nil {
+			return true
+		}
+		var begin uint64
+		begin, err = l.beginOf(ctx, i)
+		return begin == 0 || begin > moment
+	})
+	if err != nil {
+		return false, err
+	}
+	stream, err := l.Connect(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer stream.Close()
+	return first > 0, readTransactions(ctx, stream, l.Before[max(0, first-1)], func(t Transaction) bool {
+		return t.Time <= moment || visit(t)
+	})
+}
+
+// beginOf returns the time of the first transaction of a file or of a later one, or 0 if there is none.
+func (l *Log) beginOf(ctx context.Context, i int) (out uint64, err error) {
+	stream, err := l.Connect(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer stream.Close()
+	return out, readTransactions(ctx, stream, l.Before[i], func(t Transaction) bool {
+		out = t.Time
+		return false
+	})
+}
+
+// silence is the time after which a server does not send a transaction any more. It sends heartbeats while it skips others.
+const silence = 5 * time.Minute
+
+// readTransactions reads the transactions that the server had executed at the login, and that are not in a set.
+func readTransactions(ctx context.Context, stream *binlog.Stream, after binlog.Set, visit func(Transaction) bool) error {
+	missing := stream.State.Executed.Without(after).Without(stream.State.Purged)
+	if missing.IsEmpty() {
+		return nil
+	}
+	if err := stream.Start(after); err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, stream.Close)()
+	left, last := missing.Count(), time.Now()
+	current, effects := Transaction{}, &binlog.Effects{}
+	for {
+		p, err := stream.Next()
+		if err != nil {
+			return errors.Join(ctx.Err(), err)
+		}
+		if len(p.Raw) == 0 { // A heartbeat.
+			if time.Since(last) > silence {
+				return fmt.Errorf("the server does not send the transactions %.200s of its binary log", missing)
+			}
+			continue
+		}
+		last = time.Now()
+		if p.Begin != nil {
+			current, effects = Transaction{Begin: *p.Begin}, &binlog.Effects{}
+		}
+		err = effects.Read(p, current.addEffect)
+		isEnd := p.IsEnd
+		p.Release()
+		switch {
+		case err != nil:
+			return fmt.Errorf("transaction %s: %w", current.GTID, err)
+		case !isEnd:
+			continue
+		case missing.Has(current.GTID):
+			left--
+		}
+		if !visit(current) || left == 0 {
+			return nil
+		}
+	}
+}
+
+// addEffect adds an effect to the sums.
+func (t *Transaction) addEffect(one binlog.Effect) {
+	i := slices.IndexFunc(t.Effects, func(e Effect) bool {
+		return e.Kind == one.Kind && e.Schema == one.Schema && e.Table == one.Table && one.Kind != binlog.EffectStatement
+	})
+	if i < 0 {
+		t.Effects = append(t.Effects, Effect{Effect: one, Events: 1})
+		return
+	}
+	t.Effects[i].Events++
+	t.Effects[i].Size += one.Size
+}
+
+// destructive matches statements that can delete or change rows. Other statements, such as GRANT, are not listed.
+var destructive = regexp.MustCompile(`(?is)^\s*(/\*.*?\*/\s*)*(TRUNCATE|DROP\s+(TABLE|DATABASE|SCHEMA)|ALTER\s+TABLE|RENAME\s+TABLE|` +
+	`DELETE|UPDATE|REPLACE|WITH)\b`)
+
+// Touches reports whether the transaction changes or deletes rows of one of some tables, or is a statement that can do so and
+// mentions one. Without tables, it reports whether it can change or delete any rows of users.
+func (t *Transaction) Touches(tables []Name) bool {
+	return slices.ContainsFunc(t.Effects, func(e Effect) bool {
+		switch e.Kind {
+		case binlog.EffectInsert:
+			return false
+		case binlog.EffectStatement:
+			return destructive.MatchString(e.Statement) && (len(tables) == 0 || slices.ContainsFunc(tables, e.mentionsTable))
+		case binlog.EffectUpdate, binlog.EffectDelete:
+		}
+		if len(tables) == 0 {
+			return !slices.Contains([]string{"mysql", "sys"}, e.Schema)
+		}
+		return slices.ContainsFunc(tables, func(n Name) bool {
+			return strings.EqualFold(n.Schema, e.Schema) && strings.EqualFold(n.Table, e.Table)
+		})
+	})
+}
+
+// mentionsTable reports whether a statement contains the name of a table, or drops a whole database.
+func (e Effect) mentionsTable(n Name) bool {
+	text := strings.ToLower(e.Statement)
+	return strings.Contains(text, strings.ToLower(n.Table)) || dropsSchema.MatchString(text)
+}
+
+var dropsSchema = regexp.MustCompile(`(?i)\bDROP\s+(DATABASE|SCHEMA)\b`)
+
+// countDamage returns the size of the effects that can lose data. A statement, such as DROP, may lose any amount.
+func (t *Transaction) countDamage() (out int) {
+	for _, e := range t.Effects {
+		switch e.Kind {
+		case binlog.EffectStatement:
+			if destructive.MatchString(e.Statement) {
+				return 1 << 62
+			}
+		case binlog.EffectInsert:
+		case binlog.EffectUpdate, binlog.EffectDelete:
+			out += e.Size
+		}
+	}
+	return out
+}
+
+// SortByDamage sorts transactions so that the most likely accidents are first.
+func SortByDamage(all []Transaction) {
+	slices.SortStableFunc(all, func(a, b Transaction) int { return cmp.Compare(b.countDamage(), a.countDamage()) })
+}

@@ -1,0 +1,85 @@
+package undo
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+)
+
+// A Statement changes one row back.
+type Statement struct {
+	// Table is the index of the table in the plan.
+	Table int `json:"t"`
+	// SQL is an INSERT or an UPDATE.
+	SQL      string `json:"s"`
+	IsInsert bool   `json:"i,omitempty"`
+	// Check is a query that returns 1 if the row already has the values that an UPDATE sets.
+	Check string `json:"c,omitempty"`
+	// Singles are UPDATEs of each column alone. They are run if a later transaction has written one of several columns since
+	// the plan.
+	Singles []string `json:"u,omitempty"`
+	// Failure is the number of the error with which the server refused the statement.
+	Failure uint16 `json:"e,omitempty"`
+	// Parents are queries that return a row for each parent of a row, and Remove deletes the row. They are set if the tables
+	// refer to each other in a cycle.
+	Parents []string `json:"p,omitempty"`
+	Remove  string   `json:"r,omitempty"`
+}
+
+// A spool stores statements in a temporary file, which only the user can read.
+type spool struct {
+	file  *os.File
+	out   *bufio.Writer
+	count int64
+}
+
+func newSpool() (*spool, error) {
+	f, err := os.CreateTemp("", "kubectl-mysql-undo-")
+	if err != nil {
+		return nil, err
+	}
+	return &spool{file: f, out: bufio.NewWriterSize(f, 1<<16)}, nil
+}
+
+func (s *spool) addStatement(one Statement) error {
+	raw, err := json.Marshal(one)
+	if err != nil {
+		return err
+	}
+	s.count++
+	_, err = s.out.Write(append(raw, '\n'))
+	return err
+}
+
+// readAll calls visit with each statement.
+func (s *spool) readAll(visit func(Statement) error) error {
+	if err := s.out.Flush(); err != nil {
+		return err
+	}
+	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	decoder := json.NewDecoder(bufio.NewReaderSize(s.file, 1<<16))
+	for range s.count {
+		var one Statement
+		if err := decoder.Decode(&one); err != nil {
+			return err
+		}
+		if err := visit(one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// clearAll removes all statements.
+func (s *spool) clearAll() error {
+	s.count = 0
+	s.out.Reset(s.file)
+	_, err := s.file.Seek(0, io.SeekStart)
+	return errors.Join(err, s.file.Truncate(0))
+}
+
+func (s *spool) removeFile() error { return errors.Join(s.file.Close(), os.Remove(s.file.Name())) }
