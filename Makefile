@@ -49,7 +49,7 @@ lint: ## Check the limits for code and language, and run golangci-lint, which is
 	lint=$$(go run ./test/tools lint) && $$lint run ./... && \
 	for m in $(MODULES); do (cd $$m && $$lint run --config ../../.golangci.yml ./...) || exit 1; done
 	"$$(go run ./test/tools actionlint)" .github/workflows/*.yml
-	go vet -tags mysqld,bench,store ./controller/... && go vet -tags promtool,arm64test ./test/... && go vet -C test/e2e -tags bench,certmanager,providersql,chart,dashboard,release ./... && go vet -C package/build -tags release ./...
+	go vet -tags mysqld,bench,store ./controller/... && go vet -tags promtool,arm64test,site ./test/... && go vet -C test/e2e -tags bench,certmanager,providersql,chart,dashboard,release ./... && go vet -C package/build -tags release ./...
 
 render: ## Render every example with today's CLI, and three of them with v1.16 (ALL=1: all), and compare the results (1 min).
 	go run ./test/render $(TOOLS)
@@ -67,18 +67,20 @@ kubectl-mysql: ## Build the kubectl plugin for this machine into dist/. Copy it 
 	go build -ldflags '-s -w -X main.version=$(VERSION)' -o dist/kubectl-mysql ./controller/kubectl-mysql
 
 SITE_URL = https://crossplane-mysql.github.io/crossplane-mysql
-site: ## Build the documentation site into dist/site and check its links (10 s).
+SITE_REVISION = $(or $(SITE_VERSION),main)
+site: ## Build the documentation site into dist/site and check its links and its search (15 s).
 	set -- $$(go run ./test/tools hugo htmltest) && [ $$# = 2 ] && rm -rf dist/site && \
-	HUGO_MODULE_PROXY="$$(go env GOPROXY)" "$$1" --source docs --baseURL $(SITE_URL)/$(SITE_VERSION) \
+	HUGO_PARAMS_REVISION="$(SITE_REVISION)" HUGO_MODULE_PROXY="$$(go env GOPROXY)" "$$1" --source docs --baseURL $(SITE_URL)/$(SITE_VERSION) \
 	--destination $(CURDIR)/dist/site/crossplane-mysql/$(SITE_VERSION) --cacheDir $(CURDIR)/.cache/hugo --logLevel error && \
-	"$$2" --conf docs/site/htmltest.yml
+	"$$2" --conf docs/site/htmltest.yml && \
+	SITE="$(CURDIR)/dist/site/crossplane-mysql/$(SITE_VERSION)" SITE_REVISION="$(SITE_REVISION)" go test -tags site -count=1 ./test/site
 
-site-publish: ## Publish the site on the branch gh-pages below SITE_VERSION, and at the root if it is a release or there is none yet.
+site-publish: ## Publish the site on the branch gh-pages below SITE_VERSION, and at the root if it is the newest release or there is none yet.
 	git fetch origin gh-pages || git push origin "$$(git commit-tree "$$(git mktree </dev/null)" -m "Begin the site")":refs/heads/gh-pages && git fetch origin gh-pages
 	rm -rf dist/pages && git worktree prune && git worktree add --detach dist/pages FETCH_HEAD
-	$(MAKE) site && rm -rf "dist/pages/$(SITE_VERSION)" && cp -r "dist/site/crossplane-mysql/$(SITE_VERSION)" "dist/pages/$(SITE_VERSION)"
-	if [ "$(SITE_VERSION)" != main ] || ! ls -d dist/pages/v* >/dev/null 2>&1; then \
-	$(MAKE) site SITE_VERSION= && cp -r dist/site/crossplane-mysql/. dist/pages/; fi
+	$(MAKE) site
+	place="$$(go run ./test/site version "$(SITE_VERSION)" "dist/site/crossplane-mysql/$(SITE_VERSION)" dist/pages)" && \
+	if [ "$$place" = root ]; then $(MAKE) site SITE_VERSION= SITE_REVISION="$(SITE_VERSION)" && go run ./test/site root dist/site/crossplane-mysql dist/pages; fi
 	touch dist/pages/.nojekyll && cd dist/pages && git add --all && \
 	git -c user.name=docs -c user.email=docs@invalid commit --quiet --message "Publish the site of $(SITE_VERSION)" && git push origin HEAD:gh-pages
 	git worktree remove --force dist/pages
@@ -253,6 +255,7 @@ house: ## Measure the code against its limits: names, lines, functions, packages
 generate: ## Generate the XRDs, the Compositions, the CRDs, the deep copies and the golden files.
 	go test ./apis -update
 	go test -C package/build -run TestGenerated . -update
+	go test -p 1 ./controller ./fn ./test/alerts -run 'TestFlagsPage|TestAlertsPage|TestDashboardPage' -update
 	go test ./controller/kubectl-mysql -run 'TestPage|TestPicture' -update
 	$(MAKE) render-update
 

@@ -18,9 +18,6 @@ func (p *page) table(typ, s *extv1.JSONSchemaProps, kind string) string {
 	var out strings.Builder
 	out.WriteString("\n| field | type | default | allowed | description |\n|---|---|---|---|---|\n")
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
-		if slices.Contains([]string{"apiVersion", "kind", "metadata"}, name) {
-			continue
-		}
 		child := s.Properties[name]
 		shown := "`" + name + "`"
 		if slices.Contains(s.Required, name) {
@@ -77,7 +74,7 @@ func (p *page) typeOf(typ, s *extv1.JSONSchemaProps, kind string) string {
 // of the same name with different fields.
 func (p *page) addType(name string, typ, s *extv1.JSONSchemaProps, kind string) string {
 	if name == "" {
-		name = "Object"
+		p.t.Errorf("%s: the Go type with the fields %q was not found", kind, slices.Sorted(maps.Keys(s.Properties)))
 	}
 	bare := s.DeepCopy()
 	bare.Description, bare.Default = "", nil // The description and the default belong to the field.
@@ -97,6 +94,7 @@ func (p *page) addType(name string, typ, s *extv1.JSONSchemaProps, kind string) 
 		p.tables[title] = introduction + p.table(typ, s, kind)
 		return title
 	}
+	p.t.Errorf("%s has several types of the name %q, and the page would show the fields of only one of them", kind, name)
 	return name
 }
 

@@ -38,3 +38,12 @@ func SizeText(bytes int64) string {
 	}
 	return fmt.Sprintf("%dGi", (inMebi+1023)>>10)
 }
+
+// RoundedSize returns a quantity as SizeText does. A text that is not a quantity is returned unchanged.
+func RoundedSize(text string) string {
+	q, err := ParseQuantity(text)
+	if err != nil {
+		return text
+	}
+	return SizeText(q.Value())
+}

@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"html"
 	"os"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/crossplane-mysql/crossplane-mysql/test/double/flagpage"
 	"github.com/crossplane-mysql/crossplane-mysql/test/double/golden"
 )
 
@@ -21,9 +20,6 @@ const (
 	page    = "../../docs/reference/kubectl-mysql.md"
 	picture = "../../docs/site/static/kubectl-mysql-status.svg"
 )
-
-// generated matches a generated part of the page. The marker contains the name of a command, or "kubectl mysql".
-var generated = regexp.MustCompile(`(?s)<!-- generated: ([a-z -]+) -->\n.*?<!-- end -->`)
 
 // TestPage checks that docs/reference/kubectl-mysql.md contains the usage and the flags of each command.
 // With -update, it writes them.
@@ -33,20 +29,15 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	app := newParser(context.Background(), &cli{}).Model.Node
-	parts := map[string]string{app.Name: commandTable(app) + "\n" + flagTable(app)}
+	parts := map[string]string{app.Name: commandTable(app) + "\n" + flagpage.Table(app)}
 	for _, c := range app.Children {
-		parts[c.Name] = "```\n" + app.Name + " " + c.Summary() + "\n```\n\n" + flagTable(c)
+		parts[c.Name] = "```\n" + app.Name + " " + c.Summary() + "\n```\n\n" + flagpage.Table(c)
 	}
-	got := generated.ReplaceAllStringFunc(string(raw), func(part string) string {
-		name := generated.FindStringSubmatch(part)[1]
-		text, ok := parts[name]
-		if !ok {
-			t.Errorf("the page has a part for %q, which does not exist", name)
-		}
-		delete(parts, name)
-		return "<!-- generated: " + name + " -->\n" + text + "<!-- end -->"
-	})
-	for name := range parts {
+	got, unknown, missing := flagpage.Fill(string(raw), parts)
+	for _, name := range unknown {
+		t.Errorf("the page has a part for %q, which does not exist", name)
+	}
+	for _, name := range missing {
 		t.Errorf("the page has no part for %q", name)
 	}
 	golden.Text(t, "../"+page, got)
@@ -57,58 +48,58 @@ func commandTable(app *kong.Node) string {
 	var out strings.Builder
 	out.WriteString("| command | effect |\n|---|---|\n")
 	for _, c := range app.Children {
-		fmt.Fprintf(&out, "| [`%s`](#%s) | %s |\n", c.Name, c.Name, cell(c.Help))
+		fmt.Fprintf(&out, "| [`%s`](#%s) | %s |\n", c.Name, c.Name, flagpage.Cell(c.Help))
 	}
 	return out.String()
 }
 
-// flagTable returns the table of the arguments and flags of a command, or a sentence if it has none of its own.
-func flagTable(c *kong.Node) string {
-	var rows []string
-	for _, p := range c.Positional {
-		rows = append(rows, fmt.Sprintf("| `%s` | %s |\n", strings.ToUpper(p.Name), cell(p.Help)))
-	}
-	for _, f := range c.Flags {
-		if f.Hidden {
-			continue
-		}
-		name := "`--" + f.Name
-		switch {
-		case f.Negated, f.Tag.Negatable != "" && f.Default == "true":
-			name = "`--[no-]" + f.Name
-		case !f.IsBool() && f.Default == "":
-			name += "=" + strings.Trim(f.FormatPlaceHolder(), `"`)
-		}
-		name += "`"
-		if f.Short != 0 {
-			name += fmt.Sprintf(", `-%c`", f.Short)
-		}
-		text := cell(f.Help)
-		if f.Default != "" && !f.IsBool() {
-			text = strings.TrimSuffix(text, ".") + ". Default: `" + f.Default + "`"
-		}
-		rows = append(rows, fmt.Sprintf("| %s | %s |\n", name, text))
-	}
-	if len(rows) == 0 {
-		return "No flags of its own.\n"
-	}
-	return "| argument or flag | meaning |\n|---|---|\n" + strings.Join(slices.Clip(rows), "")
-}
+// healthy is the claim in the picture. Its status has what the function and the controller report for a running server
+// with a schedule.
+const healthy = `apiVersion: otus.homework/v1
+kind: MySQL
+metadata: {name: shop, namespace: team}
+spec:
+  image: mysql:8.4
+  database: shop
+  passwordSecretRef: {name: shop-root, key: password}
+  storageSize: 10Gi
+  backup:
+    storeRef: {name: offsite}
+    schedule: {cron: "0 2 * * *", timeZone: Europe/Berlin}
+status:
+  message: Restoring DB have succeed (backup team-shop-27f037cefa). Running
+  endpoint: {host: shop.team.svc, port: 3306}
+  binding: {name: shop-connection}
+  tls: {presentedExpirationTime: "2027-02-20T00:00:00Z"}
+  backups:
+    store: offsite
+    recent:
+    - {name: team-shop-5b0d9c1e44, phase: Verified, completionTime: "2026-11-27T01:00:30Z", size: 300Mi}
+    - {name: team-shop-27f037cefa, phase: Verified, completionTime: "2026-11-26T14:31:07Z", size: 296Mi}
+  internal:
+    servedImage: mysql:8.4
+    backupStore: offsite
+    credentials: {state: InSync, changedAt: "2026-11-26T14:32:00Z"}
+    scheduledBackup:
+      {request: "2026-11-27T01:00:00Z", phase: Verified, method: Online, backup: team-shop-5b0d9c1e44, begunAt: "2026-11-27T01:00:00Z"}
+    backupSchedule: {schedule: "0 2 * * *", timeZone: Europe/Berlin, nextAt: "2026-11-28T01:00:00Z"}
+  conditions:
+  - {type: Ready, status: "True", reason: Available}
+  - {type: Serving, status: "True", reason: Serving}
+  - {type: Restored, status: "True", reason: Restored}
+  - {type: Blocked, status: "False", reason: NotBlocked}
+  - {type: LastBackupSucceeded, status: "True", reason: Succeeded}
+`
 
-// cell converts a help text to Markdown for a table cell.
-func cell(help string) string {
-	text := strings.ReplaceAll(help, "|", `\|`)
-	if strings.Count(text, ". ") == 0 { // A cell with one sentence is a phrase.
-		text = strings.TrimSuffix(text, ".")
-	}
-	return text
-}
-
-// TestPicture checks that the picture in docs shows the output of kubectl mysql status. With -update, it writes it.
+// TestPicture checks that the picture in docs shows the output of kubectl mysql status. With -update, it writes it. A
+// healthy instance waits for nothing.
 func TestPicture(t *testing.T) {
 	var out bytes.Buffer
-	if err := writeScreen(&out, summarize(parse(t, whole)), now); err != nil {
+	if err := writeScreen(&out, summarize(parse(t, healthy)), now); err != nil {
 		t.Fatal(err)
+	}
+	if strings.Contains(out.String(), "Waits for") {
+		t.Errorf("the picture contradicts itself:\n%s", out.String())
 	}
 	golden.Text(t, "../"+picture, terminal("kubectl mysql status shop", out.String()))
 }

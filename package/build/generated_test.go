@@ -200,7 +200,21 @@ func holes(path string, node any) (out []string) {
 	return out
 }
 
-// TestGeneratedReadme checks that the table of values in the chart's README matches the comments in values.yaml.
+// pageValuesHead is the beginning of the page with the values of the chart.
+const pageValuesHead = `---
+title: Helm values
+weight: 77
+description: Every value of the Helm chart, with its default.
+---
+
+<!-- Made from package/chart/values.yaml by ` + "`go test -C package/build -run TestGenerated . -update`" + `. Do not edit. -->
+
+This page lists the values of the [chart](../../package/chart/README.md). [Install with Helm](../how-to/install-with-helm.md) explains how to use them. The schema of
+the values refuses unknown keys. Values that have a Kubernetes type, such as ` + "`affinity`" + `, are copied to the objects without changes.
+`
+
+// TestGeneratedReadme checks that the tables of values in the chart's README and in docs/reference/helm-values.md match
+// the comments in values.yaml.
 func TestGeneratedReadme(t *testing.T) {
 	const begin, end = "<!-- values: generated from values.yaml -->\n", "<!-- end of values -->\n"
 	path := filepath.Join(chart, "README.md")
@@ -218,7 +232,9 @@ func TestGeneratedReadme(t *testing.T) {
 	for _, name := range undescribed {
 		t.Errorf("%s has no comment in values.yaml", name)
 	}
-	hasContent(t, path, before+begin+"\n| value | default | meaning |\n|---|---|---|\n"+strings.Join(rows, "")+"\n"+end+after)
+	table := "\n| value | default | meaning |\n|---|---|---|\n" + strings.Join(rows, "")
+	hasContent(t, path, before+begin+table+"\n"+end+after)
+	hasContent(t, filepath.Join(repository, "docs", "reference", "helm-values.md"), pageValuesHead+table)
 }
 
 // rowsOf returns the table rows of the values in a mapping, and the names of the values without a comment. A mapping

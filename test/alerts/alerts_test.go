@@ -16,6 +16,8 @@ var deploy = filepath.Join("..", "..", "controller", "deploy", "monitoring") //n
 type rule struct {
 	Alert       string            `json:"alert"`
 	Expr        string            `json:"expr"`
+	For         string            `json:"for"`
+	Labels      map[string]string `json:"labels"`
 	Annotations map[string]string `json:"annotations"`
 }
 
@@ -50,7 +52,8 @@ func rules(t *testing.T) []rule {
 	return r.Spec.Groups[0].Rules
 }
 
-const runbooks = "https://github.com/crossplane-mysql/crossplane-mysql/blob/main/docs/troubleshoot/by-alert.md#"
+// runbooks is the page of the newest release.
+const runbooks = "https://crossplane-mysql.github.io/crossplane-mysql/troubleshoot/by-alert/#"
 
 // TestRunbooks checks that the runbook has a section for each alert, and no sections for alerts that do not exist.
 func TestRunbooks(t *testing.T) {

@@ -198,7 +198,7 @@ func (n *entries) counts() string {
 			older++
 		}
 	}
-	return fmt.Sprintf("cells: %d passed, %d passed with an earlier tree, %d failed, %d not applicable", passed, older,
+	return fmt.Sprintf("cases: %d passed, %d passed with an earlier digest, %d failed, %d not applicable", passed, older,
 		failed, senseless)
 }
 
@@ -223,10 +223,11 @@ func logName(cell string) string {
 // table returns the results of all cases as Markdown.
 func (n *entries) table() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# The matrix\n\nWhat `make matrix` found for commit %s, whose files that matter have the digest "+
-		"%s. \"passed\" is with that digest, "+
-		"\"earlier\" is a cell that passed with an earlier one and has not run since, and \"–\" has nothing that the "+
-		"fault could hit.\n\n", n.tree.Commit, n.tree.Digest)
+	fmt.Fprintf(&b, "---\ntitle: Results of the matrix\nweight: 40\ndescription: The result of each case of the "+
+		"fault-injection matrix.\n---\n\n`make matrix` wrote this page for commit %s. All files that can affect a result "+
+		"have the digest %s.\n\n| result | meaning |\n|---|---|\n| passed | The case passed with this digest |\n"+
+		"| earlier | The case passed with an earlier digest, and has not run since |\n"+
+		"| – | The fault cannot occur in this combination |\n\n", n.tree.Commit, n.tree.Digest)
 	b.WriteString("| |")
 	for i := range ways {
 		fmt.Fprintf(&b, " %c |", 'A'+i)

@@ -25,7 +25,7 @@ var (
 // Pages returns the text of README.md and of all other pages of the repository.
 func Pages(root string) (string, error) {
 	names := []string{filepath.Join(root, "README.md")}
-	for _, pattern := range []string{"[^R]*.md", "docs/*.md", "docs/*/*.md", "examples/*.md", "test/*/*.md"} {
+	for _, pattern := range []string{"[^R]*.md", "package/chart/*.md", "docs/*.md", "docs/*/*.md", "examples/*.md", "test/*/*.md"} {
 		found, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
 		if err != nil {
 			return "", err

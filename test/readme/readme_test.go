@@ -317,7 +317,7 @@ var typists = map[string]typist{
 var typedOnCluster = []string{
 	"kubectl get mysql", "kubectl get msb", "kubectl get msbr", "kubectl describe msbr", "kubectl get db",
 	"kubectl get pv -l app.kubernetes.io/component=backup",
-	"kubectl get platform", "kubectl get functions",
+	"kubectl get platform", "kubectl get functions", "kubectl explain platform.spec",
 	"kubectl apply --server-side --force-conflicts -f package/install.yaml",
 }
 

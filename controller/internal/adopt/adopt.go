@@ -313,7 +313,7 @@ func (a *Adoption) print(findings []Finding) error {
 		f := &findings[i]
 		size := ""
 		if f.Spec.Archive != nil {
-			size = f.Spec.Archive.Size
+			size = v1.PrintableText(v1.RoundedSize(f.Spec.Archive.Size), v1.MaxForeignText)
 		}
 		taken := ""
 		if !f.FinishedAt.IsZero() {

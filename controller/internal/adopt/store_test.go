@@ -65,7 +65,7 @@ func TestStoreAdoption(t *testing.T) {
 	timestamp := metav1.Unix(1000, 0)
 	backup := func(verdict v1.AdoptionVerdict, reason string) v1.AdoptedBackup {
 		return v1.AdoptedBackup{Name: "mysql.shop.db-1", Kind: "MySQL", Namespace: "shop", Instance: "db",
-			AnnouncedAt: &timestamp, Version: "8.4.6", Size: "10", Verdict: verdict, Why: reason}
+			AnnouncedAt: &timestamp, Version: "8.4.6", Size: "3706215", Verdict: verdict, Why: reason}
 	}
 	for name, tc := range map[string]struct {
 		answer v1.StoreAdoption
@@ -74,7 +74,7 @@ func TestStoreAdoption(t *testing.T) {
 		fails  string
 	}{
 		"Adopted": {answer: v1.StoreAdoption{Backups: []v1.AdoptedBackup{backup(v1.Adopted, "")}},
-			says: "is adopted in namespace new-shop"},
+			says: "8.4.6     4Mi    is adopted in namespace new-shop"},
 		"DryRun": {answer: v1.StoreAdoption{Backups: []v1.AdoptedBackup{backup(v1.Adopted, "")}}, dryRun: true,
 			says: "would be adopted in namespace new-shop"},
 		"Known": {answer: v1.StoreAdoption{Backups: []v1.AdoptedBackup{backup(v1.AdoptedBefore, "in namespace crm")}},

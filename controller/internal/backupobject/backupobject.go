@@ -132,7 +132,7 @@ func statusOfRecord(r *v1.BackupRecord, before *v1.BackupObjectStatus) *v1.Backu
 	out.StartTime, out.CompletionTime = r.Status.StartTime.DeepCopy(), r.Status.CompletionTime.DeepCopy()
 	out.ServerVersion, out.Message = r.Spec.Version, r.Status.Message
 	if a := r.Spec.Archive; a != nil {
-		out.Size, out.Location = sizeText(a.Size), locationOf(a)
+		out.Size, out.Location = v1.RoundedSize(a.Size), locationOf(a)
 	}
 	switch {
 	case r.IsVerified():
@@ -192,13 +192,4 @@ func locationOf(a *v1.Archive) *v1.BackupLocation {
 		return &v1.BackupLocation{Kind: v1.KindBackupStore, Name: a.Store, Path: a.Path}
 	}
 	return &v1.BackupLocation{Kind: "PersistentVolumeClaim", Name: a.PVCName, Path: a.Path}
-}
-
-// sizeText formats a number of bytes for users. A string that is not a valid quantity is returned unchanged.
-func sizeText(size string) string {
-	q, err := v1.ParseQuantity(size)
-	if err != nil {
-		return size
-	}
-	return v1.SizeText(q.Value())
 }

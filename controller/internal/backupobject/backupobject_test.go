@@ -178,12 +178,3 @@ func TestStatusOfRecord(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 }
-
-func TestSizeText(t *testing.T) {
-	for in, want := range map[string]string{"0": "0Mi", "1": "1Mi", "1048576": "1Mi", "1048577": "2Mi", "10Gi": "10Gi",
-		"10737418241": "11Gi", "x": "x"} {
-		if got := sizeText(in); got != want {
-			t.Errorf("%s: want %s, got %s", in, want, got)
-		}
-	}
-}

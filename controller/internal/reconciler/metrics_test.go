@@ -4,6 +4,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,13 +17,13 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// TestDocumentedMetrics checks that docs/reference/metrics.md lists each metric, and no other.
+// TestDocumentedMetrics checks that docs/reference/metrics.md lists each metric with its labels, and no other.
 func TestDocumentedMetrics(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/reference/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := regexp.MustCompile("(?m)^\\| `(crossplane_mysql_[a-z_]+)").FindAllSubmatch(page, -1)
+	rows := regexp.MustCompile("(?m)^\\| `(crossplane_mysql_[a-z_]+(?:{[a-z,]+})?)`").FindAllSubmatch(page, -1)
 	documented := make([]string, 0, len(rows))
 	for _, found := range rows {
 		documented = append(documented, string(found[1]))
@@ -34,7 +35,8 @@ func TestDocumentedMetrics(t *testing.T) {
 	}
 	close(described)
 	for d := range described {
-		names = append(names, regexp.MustCompile(`fqName: "([a-z_]+)"`).FindStringSubmatch(d.String())[1])
+		described := regexp.MustCompile(`fqName: "([a-z_]+)".*variableLabels: ({[a-z,]*})`).FindStringSubmatch(d.String())
+		names = append(names, described[1]+strings.TrimSuffix(described[2], "{}"))
 	}
 	slices.Sort(documented)
 	slices.Sort(names)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	"github.com/crossplane-mysql/crossplane-mysql/apis/redact"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/binlog"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/exit"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/logarchive"
@@ -37,6 +38,7 @@ type Preview struct {
 
 // A previewing determines a Preview.
 type previewing struct {
+	redact.All
 	Target
 
 	log    logarchive.Reader
