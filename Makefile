@@ -210,9 +210,9 @@ chart-test: chart ## Install, upgrade and uninstall the chart, and apply its mon
 	KUBECONFIG= go test -C test/e2e -tags chart -count=1 -timeout 30m -v -run '^TestMonitoring$$|^TestChart$$' .; code=$$?; \
 	go run -C test/cluster . --name e2e down || code=1; exit $$code
 
-dashboard-test: ## Run the dashboard's queries on a real Prometheus, on a cluster of its own; the first build takes four minutes (6 min).
+dashboard-test: ## Run the dashboard's queries and the growth of volumes with a real Prometheus, on a cluster of its own; the first build takes four minutes (25 min).
 	go run ./test/tools prometheus exporter
-	KUBECONFIG= go test -C test/e2e -tags dashboard -count=1 -timeout 30m -v -run '^TestDashboard$$' .; code=$$?; \
+	KUBECONFIG= go test -C test/e2e -tags dashboard -count=1 -timeout 60m -v -run '^TestDashboard$$|^TestAutogrow$$' .; code=$$?; \
 	go run -C test/cluster . --name e2e down || code=1; exit $$code
 
 e2e: ## Run the tests on a real cluster: a new one, or that of KUBECONFIG (25 min).

@@ -48,6 +48,9 @@ func (g *generator) xrdNamespaced(t *testing.T) *xapiextv2.CompositeResourceDefi
 	}
 }
 
+// sizeForm is the form of a size in the rules of the schema.
+const sizeForm = `^[0-9]+([.][0-9]+)?([eE][0-9]{1,2}|[kMGTPE]|[KMGTPE]i)?$`
+
 // namespacedSchema returns the schema of the claims, without the fields that only claims have and the rules for these
 // fields.
 func (g *generator) namespacedSchema(t *testing.T) runtime.RawExtension {
@@ -60,9 +63,9 @@ func (g *generator) namespacedSchema(t *testing.T) runtime.RawExtension {
 			return strings.Contains(r.Rule, "self."+field+")")
 		})
 	})
-	if gone := rules - len(spec.XValidations); gone != 4 {
-		t.Fatalf("want 4 rules that are about claims only (two passwords, two sizes, how a size grows, how a composite "+
-			"resource is deleted), there are %d", gone)
+	if gone := rules - len(spec.XValidations); gone != 5 {
+		t.Fatalf("want 5 rules that are about claims only (two passwords, two sizes, how a size grows, by itself, how a "+
+			"composite resource is deleted), there are %d", gone)
 	}
 	for _, field := range claimsOnly() {
 		if _, ok := spec.Properties[field]; !ok {
@@ -76,6 +79,12 @@ func (g *generator) namespacedSchema(t *testing.T) runtime.RawExtension {
 		Message: "the storage size can grow, but it cannot shrink",
 	})
 	spec.Properties["storageSize"] = size
+	spec.XValidations = append(spec.XValidations, extv1.ValidationRule{
+		Rule: "!has(self.storageAutogrow) || !has(self.storageAutogrow.to) || !self.storageSize.matches('" + sizeForm +
+			"') || !self.storageAutogrow.to.matches('" + sizeForm +
+			"') || quantity(self.storageAutogrow.to).compareTo(quantity(self.storageSize)) >= 0",
+		Message: "storageAutogrow.to must be at least the storage size",
+	})
 	spec.Required = append(spec.Required, "storageSize")
 	slices.Sort(spec.Required)
 	root.Properties["spec"] = spec
@@ -134,6 +143,9 @@ func TestNamespacedSchema(t *testing.T) {
 			want: "cannot shrink"},
 		"Unset": {reason: "To remove the size and to set a smaller one later would get round the rule.", old: m{},
 			spec: m{"storageSize": nil}, update: true, want: "storageSize"},
+		"GrowsByItself": {reason: "A volume may grow by itself.", spec: m{"storageAutogrow": m{"to": "2Gi"}}},
+		"GrowsToLess": {reason: "It may not shrink by itself.", spec: m{"storageAutogrow": m{"to": "1Gi"}},
+			want: "storageAutogrow.to must be at least"},
 		"OtherClass": {reason: "As in a claim.", old: m{"storageClassName": "a"}, spec: m{"storageClassName": "b"},
 			update: true, want: "storageClassName cannot change"},
 		"SystemDatabase": {reason: "As in a claim.", spec: m{"database": "MySQL"}, want: "system schema"},

@@ -53,6 +53,10 @@ var written = map[string]bool{ //nolint:gochecknoglobals // A constant list.
 	xrdDatabase + " .status.backups.recoveryPlan.applySize":         true,
 	xrdDatabase + " .status.internal.recoverySource.plan.fetchSize": true,
 	xrdDatabase + " .status.internal.recoverySource.plan.applySize": true,
+	xrdMySQL + " .status.internal.storageGrowth.size":               true,
+	xrdDatabase + " .status.internal.storageGrowth.size":            true,
+	xrdMySQL + " .status.internal.storageGrowth.fileSystem":         true,
+	xrdDatabase + " .status.internal.storageGrowth.fileSystem":      true,
 }
 
 // TestQuantitiesAreBounded checks that every quantity that a user may write has a limited length and exponent. This
@@ -73,7 +77,7 @@ func TestQuantitiesAreBounded(t *testing.T) {
 			}
 		})
 	}
-	if want := 3 + 4; seen != want { // Three are sizes. Four are limits and requests of both kinds.
+	if want := 5 + 4; seen != want { // Five are sizes. Four are limits and requests of both kinds.
 		t.Errorf("%d quantities were seen, not %d: say in isQuantity how one is known, or count them again", seen, want)
 	}
 }
@@ -176,9 +180,15 @@ func with(file, path string, value any) map[string]any {
 	if path == ".spec.storage_size" {
 		delete(spec, "storageSize")
 	}
+	if strings.HasPrefix(path, ".spec.storageAutogrow.") {
+		spec["storageSize"] = "1Mi"
+	}
 	steps := strings.Split(strings.TrimPrefix(strings.Replace(path, "[]", ".memory", 1), ".spec."), ".")
 	for _, step := range steps[:len(steps)-1] {
 		child := map[string]any{}
+		if step == "storageAutogrow" {
+			child["to"] = "9Gi"
+		}
 		spec[step] = child
 		spec = child
 	}

@@ -197,6 +197,33 @@ func TestSchema(t *testing.T) {
 		"SizeAbsurd":  {reason: "Nobody has that.", spec: m{"storageSize": "3Ei"}, want: "must be a quantity"},
 		"SizeDecimal": {reason: "Kubernetes takes it.", spec: m{"storageSize": "1.5Gi"}},
 		"Grows":       {reason: "A volume may grow.", old: m{}, spec: m{"storageSize": "3Gi"}, update: true},
+		"GrowsByItself": {reason: "The other fields have defaults.",
+			spec: m{"storageAutogrow": m{"to": "100Gi"}}},
+		"GrowsByQuantity": {reason: "A step is a percentage or a quantity.",
+			spec: m{"storageAutogrow": m{"below": "90%", "by": "1.5Gi", "to": "2Gi"}}},
+		"GrowsLegacy": {reason: "The field belongs to both spellings.",
+			spec: m{"storageSize": nil, "storage_size": "1Gi", "storageAutogrow": m{"to": "1Gi"}}},
+		"GrowsToNothing": {reason: "Growth without an end is expensive.", spec: m{"storageAutogrow": m{}},
+			want: "storageAutogrow.to"},
+		"GrowsToLess": {reason: "A volume cannot shrink.", spec: m{"storageAutogrow": m{"to": "1Gi"}},
+			want: "storageAutogrow.to must be at least"},
+		"GrowsToLessLegacy": {reason: "Nor with the other spelling.",
+			spec: m{"storageSize": nil, "storage_size": "2Gi", "storageAutogrow": m{"to": "1Gi"}},
+			want: "storageAutogrow.to must be at least"},
+		"OutgrowsTo": {reason: "The manual size has the same limit.", old: m{"storageAutogrow": m{"to": "3Gi"}},
+			spec: m{"storageSize": "4Gi", "storageAutogrow": m{"to": "3Gi"}}, update: true, want: "at least the storage size"},
+		"GrowsNever":    {reason: "Such a volume is full.", spec: growing("below", "0%"), want: "below must be a percentage"},
+		"GrowsAlways":   {reason: "No volume is empty.", spec: growing("below", "100%"), want: "below must be a percentage"},
+		"GrowsNumber":   {reason: "A percentage has a sign.", spec: growing("below", "15"), want: "below must be a percentage"},
+		"GrowsByZero":   {reason: "A step has a size.", spec: growing("by", "0"), want: "by must be a percentage"},
+		"GrowsByZeroP":  {reason: "A step has a size.", spec: growing("by", "0%"), want: "by must be a percentage"},
+		"GrowsByTwice":  {reason: "A step doubles a volume at most.", spec: growing("by", "101%"), want: "by must be a percentage"},
+		"GrowsByLess":   {reason: "A volume cannot shrink.", spec: growing("by", "-1Gi"), want: "by must be a percentage"},
+		"GrowsByText":   {reason: "A step is a size.", spec: growing("by", "some"), want: "by must be a percentage"},
+		"GrowsToText":   {reason: "A limit is a size.", spec: growing("to", "some"), want: "to must be a quantity"},
+		"GrowsToAbsurd": {reason: "No volume is so large.", spec: growing("to", "3Ei"), want: "to must be a quantity"},
+		"GrowsToEndless": {reason: "The API server must not calculate with it.", spec: growing("to", "1e-9999999"),
+			want: "to must be a quantity"},
 		"Shrinks": {reason: "It may not shrink.", old: m{}, spec: m{"storageSize": "1Gi"}, update: true,
 			want: "cannot shrink"},
 		"ShrinksSpelling": {reason: "Nor by the other spelling.", old: m{},
@@ -366,4 +393,11 @@ func integers(m map[string]any) map[string]any {
 		}
 	}
 	return m
+}
+
+// growing returns a spec with one field of storageAutogrow. The limit is valid unless the field is the limit.
+func growing(field, value string) map[string]any {
+	out := map[string]any{"to": "100Gi"}
+	out[field] = value
+	return map[string]any{"storageAutogrow": out}
 }

@@ -361,3 +361,32 @@ func TestJobResources(t *testing.T) {
 		}
 	}
 }
+
+// TestVolumeStats checks the flags with which the controller reads the free space of volumes.
+func TestVolumeStats(t *testing.T) {
+	for name, tc := range map[string]struct {
+		command startCommand
+		want    string
+	}{
+		"Unset":       {},
+		"Address":     {command: startCommand{VolumeStatsURL: "http://prometheus:9090"}},
+		"NoAddress":   {command: startCommand{VolumeStatsURL: "prometheus:9090"}, want: "--volume-stats-url"},
+		"OnlyToken":   {command: startCommand{VolumeStatsTokenFile: "/token"}, want: "require --volume-stats-url"},
+		"BadSelector": {command: startCommand{VolumeStatsURL: "http://p", VolumeStatsSelector: "x"}, want: "--volume-stats-selector"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.command.PasswordGrace = time.Hour
+			err := tc.command.Validate()
+			if got := fmt.Sprint(err); (err == nil) != (tc.want == "") || !strings.Contains(got, tc.want) {
+				t.Errorf("want an error with %q, got %v", tc.want, err)
+			}
+		})
+	}
+	code, out := run(t, "start", "--help")
+	for _, flag := range []string{"--volume-stats-url", "--volume-stats-selector", "--volume-stats-token-file",
+		"--volume-stats-ca-file"} {
+		if code != 0 || !strings.Contains(out, flag) {
+			t.Errorf("the help lacks %s", flag)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/reconciler"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/rotate"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/servercert"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/volumestats"
 )
 
 // startCommand implements `controller start`.
@@ -30,7 +32,12 @@ type startCommand struct {
 	MaxConcurrent      int    `default:"10" help:"Number of instances that are reconciled concurrently."`
 	RestoreTestsAtOnce int    `default:"2" help:"Maximum number of concurrent restore tests, with at most one in each namespace. With 0, only restore tests that backup.finalBackup.requireRestoreTest requires are run. These do not count toward the maximum."`
 	ClusterDomain      string `placeholder:"DOMAIN" env:"CLUSTER_DOMAIN" help:"Domain of the cluster, for which servers' certificates are issued, such as cluster.local. The default is the domain in /etc/resolv.conf, or cluster.local if that file does not contain one."`
+	VolumeStatsURL     string `name:"volume-stats-url" placeholder:"URL" help:"Address of the Prometheus from which the controller reads the free space of volumes, such as http://prometheus.monitoring.svc:9090. If unset, no volume grows by itself (spec.storageAutogrow)."`
 	Debug              bool   `help:"Also log each write to the API server, each request to a store, each login to a server, and why the controller waits. The log is then text and not JSON." short:"d"`
+
+	VolumeStatsSelector  string `placeholder:"MATCHERS" help:"Additional label matchers for the metrics of volumes, such as cluster=\"west\". Required if Prometheus has metrics of several clusters."`
+	VolumeStatsTokenFile string `placeholder:"FILE" help:"File with a bearer token for that Prometheus. It is read for each query, and requires https."`
+	VolumeStatsCAFile    string `name:"volume-stats-ca-file" placeholder:"FILE" help:"File with the CA certificates of that Prometheus, as PEM. If unset, the CA certificates of the image are used."`
 
 	PasswordGrace time.Duration `default:"${grace}" env:"PASSWORD_GRACE" help:"How long the previous password is still accepted after a change, such as 10m, for clients that do not have the new one yet. The minimum is ${settle}. The default, ${default}, is longer than Kubernetes takes to update a Secret in a running pod."`
 }
@@ -50,7 +57,19 @@ func (c *startCommand) Validate() error {
 		return fmt.Errorf("--password-grace=%s is too short: a client may need up to %s from reading the Secret to "+
 			"logging in. Use at least that duration", c.PasswordGrace, rotate.DefaultSettle)
 	}
+	if c.VolumeStatsURL == "" && c.VolumeStatsSelector+c.VolumeStatsTokenFile+c.VolumeStatsCAFile != "" {
+		return errors.New("--volume-stats-selector, --volume-stats-token-file and --volume-stats-ca-file require --volume-stats-url")
+	}
+	if c.VolumeStatsURL != "" {
+		return c.volumeStats().Validate()
+	}
 	return nil
+}
+
+// volumeStats returns the source of the free space of volumes.
+func (c *startCommand) volumeStats() volumestats.Source {
+	return volumestats.Source{URL: c.VolumeStatsURL, Selector: c.VolumeStatsSelector, TokenFile: c.VolumeStatsTokenFile,
+		CAFile: c.VolumeStatsCAFile}
 }
 
 // Run runs the controller until it is stopped.
@@ -70,7 +89,7 @@ func (c *startCommand) Run(ctx context.Context) error {
 		Namespace:      c.Namespace,
 		LeaderElection: c.LeaderElection, MetricsAddress: c.MetricsAddress, HealthAddress: c.HealthAddress,
 		MaxConcurrent: c.MaxConcurrent, RestoreTestsAtOnce: c.RestoreTestsAtOnce, PasswordGrace: c.PasswordGrace,
-		ClusterDomain: c.clusterDomain(),
+		ClusterDomain: c.clusterDomain(), VolumeStats: c.volumeStats(),
 	}
 	if c.BackupStorageClass != "" {
 		o.Settings.BackupClass = &c.BackupStorageClass

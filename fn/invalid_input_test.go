@@ -11,7 +11,7 @@ import (
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
-	"github.com/crossplane-mysql/crossplane-mysql/fn/compose"
+	"github.com/crossplane-mysql/crossplane-mysql/fn/options"
 )
 
 // named is a reference to an object.
@@ -122,7 +122,14 @@ func TestBadInput(t *testing.T) {
 		"TwoSizes": {change: spec("storageSize", "1Gi"), want: []string{"spec.storageSize", "Remove one"}},
 		"NotAQuantity": {change: spec("storage_size", "big"),
 			want: []string{"spec.storage_size", "not a quantity", "1Gi"}},
-		"TinySize": {change: spec("storage_size", "512Ki"), want: []string{"spec.storage_size", "1Mi"}},
+		"TinySize":        {change: spec("storage_size", "512Ki"), want: []string{"spec.storage_size", "1Mi"}},
+		"GrowsWithoutEnd": {change: spec("storageAutogrow", map[string]any{}), want: []string{"spec.storageAutogrow.to", "100Gi"}},
+		"GrowsToLess": {change: spec("storageAutogrow", map[string]any{"to": "1Mi"}),
+			want: []string{"spec.storageAutogrow.to", "smaller than storage_size", "or more"}},
+		"GrowsAlways": {change: spec("storageAutogrow", map[string]any{"to": "9Gi", "below": "100%"}),
+			want: []string{"spec.storageAutogrow.below", "from 1% to 90%"}},
+		"GrowsByZero": {change: spec("storageAutogrow", map[string]any{"to": "9Gi", "by": "0"}),
+			want: []string{"spec.storageAutogrow.by", "10Gi"}},
 		"NegativeSize": {change: spec("storage_size", "-1Gi"),
 			want: []string{"spec.storage_size", "not a quantity"}},
 		"AbsurdSize": {change: spec("storage_size", "1e400"), want: []string{"spec.storage_size"}},
@@ -492,7 +499,7 @@ func TestRefusedOptions(t *testing.T) {
 	f := newFunction()
 	values := map[string]string{"log_bin": "/elsewhere/binlog", "innodb_flush_log_at_trx_commit": "2",
 		"innodb_fast_shutdown": "2"}
-	names := append(compose.RefusedOptions(), "log_bin", "innodb_flush_log_at_trx_commit", "innodb_fast_shutdown")
+	names := append(options.Names(), "log_bin", "innodb_flush_log_at_trx_commit", "innodb_fast_shutdown")
 	for _, must := range []string{
 		"datadir", "innodb_data_home_dir", "innodb_data_file_path", "innodb_log_group_home_dir", "innodb_undo_directory",
 		"innodb_doublewrite_dir",

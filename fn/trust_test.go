@@ -166,6 +166,12 @@ var reaches = withCoreTypes(map[string]reach{
 		odd: []any{"NodePort", "LoadBalancer", "ExternalName", "Headless"}},
 	"service.headless": {target: "whether this Service has an address", odd: []any{"true", 1, true}},
 	"storageClassName": {target: "a storage class, as in any PersistentVolumeClaim"},
+	"storageAutogrow.below": {form: "a percentage", target: "when this instance's volume grows",
+		odd: []any{"15%", "0%", "100%", "15", 15}},
+	"storageAutogrow.by": {form: "a percentage or a quantity", target: "room on a storage class, up to a limit",
+		odd: []any{"20%", "101%", "1Gi", "-1Gi", "1e99999"}},
+	"storageAutogrow.to": {form: "a quantity", target: "room on a storage class, up to the limit of the platform",
+		odd: []any{"100Gi", "-1Gi", "1e99999", "1Ei", 1}},
 	"storageSize": {form: "a quantity", target: "room on a storage class",
 		odd: []any{"1Gi", "2Gi", "-1Gi", "1e99", "1e-9999999"}},
 	"suspend": {target: "whether this instance's server is off", odd: []any{"true", 1, true}},
@@ -297,6 +303,8 @@ func (c *caller) with(field, key string, value any) *caller {
 	switch field {
 	case "backup.schedule.cron", "backup.schedule.method", "backup.schedule.timeZone":
 		c.xr = setIn(c.xr, map[string]any{"cron": "0 3 * * *", "method": "Cold"}, "spec", "backup", "schedule")
+	case "storageAutogrow.below", "storageAutogrow.by":
+		c.xr = setIn(c.xr, "100Gi", "spec", "storageAutogrow", "to")
 	case "passwordSecretRef.name":
 		c.xr = setIn(c.xr, v1.PasswordKey, "spec", "passwordSecretRef", "key")
 	case "passwordSecretRef.key":

@@ -23,6 +23,9 @@ const (
 	// ConditionArchiving is true while the binary log is archived in the BackupStore. It exists only if
 	// the instance uses a BackupStore and spec.backup.continuous.enabled is not false.
 	ConditionArchiving = "Archiving"
+	// ConditionStorageAutogrow is true while the data volume grows by itself if that is necessary. It exists only if
+	// spec.storageAutogrow is set.
+	ConditionStorageAutogrow = "StorageAutogrow"
 	// ConditionStalled is true if the instance does not continue until a user changes something. kstatus reads it.
 	ConditionStalled = "Stalled"
 	// ConditionReconciling is true while the instance is changing and continues by itself. kstatus reads it.
@@ -56,6 +59,29 @@ const (
 	ReasonArchiveUnsupported = "ArchiveUnsupported"
 	// ReasonArchiveFailing means that transactions are not archived.
 	ReasonArchiveFailing = "ArchiveFailing"
+)
+
+// Reasons of ConditionStorageAutogrow.
+const (
+	// ReasonMonitored means that the volume has enough free space, and grows when it has not.
+	ReasonMonitored = "Monitored"
+	// ReasonGrowing means that the controller has requested a larger volume.
+	ReasonGrowing = "Growing"
+	// ReasonNotMonitored means that the controller has not reported yet.
+	ReasonNotMonitored = "NotMonitored"
+	// ReasonNotMeasured means that the free space of the volume is unknown.
+	ReasonNotMeasured = "NotMeasured"
+	// ReasonNotExpandable means that the volume has no storage class that allows volume expansion.
+	ReasonNotExpandable = "NotExpandable"
+	// ReasonSizeNotEnforced means that the file system of the volume is larger than the volume. A larger volume would not
+	// have more free space.
+	ReasonSizeNotEnforced = "SizeNotEnforced"
+	// ReasonLimitReached means that the volume must grow, but has its maximum size.
+	ReasonLimitReached = "LimitReached"
+	// ReasonGrowthRefused means that the API server refuses a larger volume, because of a quota or a policy.
+	ReasonGrowthRefused = "GrowthRefused"
+	// ReasonGrowthStalled means that the volume was requested to grow, but has not become larger.
+	ReasonGrowthStalled = "GrowthStalled"
 )
 
 // Reasons of ConditionLastBackupSucceeded.

@@ -80,6 +80,14 @@ const (
 	EventArchiveGap EventReason = "ArchiveGap"
 )
 
+// Events on the claim about the growth of its data volume (spec.storageAutogrow).
+const (
+	// EventStorageGrown is sent when the controller has requested a larger data volume, because it had little free space.
+	EventStorageGrown EventReason = "StorageGrown"
+	// EventStorageGrowthBlocked is a warning. It is sent when the data volume cannot grow. The message says why.
+	EventStorageGrowthBlocked EventReason = "StorageGrowthBlocked"
+)
+
 // Events on the claim of an instance that is being deleted, in the order in which they occur.
 const (
 	// EventBackupAnnounced is sent when the BackupRecord was created.

@@ -45,6 +45,7 @@ type ClaimReference struct {
 // +kubebuilder:validation:XValidation:rule="has(self.password) != has(self.passwordSecretRef)",message="set exactly one of password and passwordSecretRef"
 // +kubebuilder:validation:XValidation:rule="has(self.storage_size) != has(self.storageSize)",message="set exactly one of storage_size and storageSize"
 // +kubebuilder:validation:XValidation:rule="!((has(self.storage_size) || has(self.storageSize)) && (has(oldSelf.storage_size) || has(oldSelf.storageSize))) || !(has(self.storage_size) ? self.storage_size : self.storageSize).matches('^[0-9]+([.][0-9]+)?([eE][0-9]{1,2}|[kMGTPE]|[KMGTPE]i)?$') || !(has(oldSelf.storage_size) ? oldSelf.storage_size : oldSelf.storageSize).matches('^[0-9]+([.][0-9]+)?([eE][0-9]{1,2}|[kMGTPE]|[KMGTPE]i)?$') || quantity(has(self.storage_size) ? self.storage_size : self.storageSize).compareTo(quantity(has(oldSelf.storage_size) ? oldSelf.storage_size : oldSelf.storageSize)) >= 0",message="the storage size can grow, but it cannot shrink"
+// +kubebuilder:validation:XValidation:rule="!has(self.storageAutogrow) || !has(self.storageAutogrow.to) || !(has(self.storage_size) || has(self.storageSize)) || !(has(self.storage_size) ? self.storage_size : self.storageSize).matches('^[0-9]+([.][0-9]+)?([eE][0-9]{1,2}|[kMGTPE]|[KMGTPE]i)?$') || !self.storageAutogrow.to.matches('^[0-9]+([.][0-9]+)?([eE][0-9]{1,2}|[kMGTPE]|[KMGTPE]i)?$') || quantity(self.storageAutogrow.to).compareTo(quantity(has(self.storage_size) ? self.storage_size : self.storageSize)) >= 0",message="storageAutogrow.to must be at least the storage size"
 // +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="storageClassName cannot change; delete the claim (a backup is taken) and create it again with the new class"
 // +kubebuilder:validation:XValidation:rule="!has(self.compositeDeletePolicy) || self.compositeDeletePolicy == 'Background'",message="compositeDeletePolicy must be Background, because a foreground deletion would remove the server before its backup is taken"
 type MySQLSpec struct {
@@ -113,6 +114,14 @@ type MySQLSpec struct {
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]+([.][0-9]+)?([eE][0-9]{1,2}|[kMGTPE]|[KMGTPE]i)?$') && quantity(self).compareTo(quantity('1Mi')) >= 0 && quantity(self).compareTo(quantity('1Ei')) <= 0",message="storageSize must be a quantity from 1Mi to 1Ei, such as 1Gi"
 	StorageSize *string `json:"storageSize,omitempty"`
+
+	// StorageAutogrow lets the controller enlarge the data volume before it is full. If unset, the volume keeps the size
+	// in storageSize. The storage class must allow volume expansion, and the platform team must configure a Prometheus
+	// from which the controller reads the free space. A volume that has grown keeps its size if this field is removed. A
+	// change does not restart the server.
+	//
+	// +optional
+	StorageAutogrow *StorageAutogrow `json:"storageAutogrow,omitempty"`
 
 	// StorageClassName of the data volume. If unset, the platform's default class is used, or the cluster's default
 	// class if the platform sets none. It cannot be changed. The hostPath Composition ignores it.

@@ -2,12 +2,14 @@ package v1
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -200,6 +202,13 @@ type PlatformSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxProperties=20
 	MaxResources map[corev1.ResourceName]Amount `json:"maxResources,omitempty"`
+	// MaxStorageSize is the maximum size of a data volume, such as 1Ti, from 1Mi to 1Ei. It limits storageSize and the
+	// growth by storageAutogrow. If unset, there is no maximum.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]+([.][0-9]+)?([eE][0-9]{1,2}|[kMGTPE]|[KMGTPE]i)?$') && quantity(self).compareTo(quantity('1Mi')) >= 0 && quantity(self).compareTo(quantity('1Ei')) <= 0",message="maxStorageSize must be a quantity from 1Mi to 1Ei, such as 1Ti"
+	MaxStorageSize string `json:"maxStorageSize,omitempty"`
 	// MaxBackups is the maximum number of backups that a claim may keep by its schedule and backup.retention.minAge. The default
 	// is 1000. On a volume it is at most 250, because the volume's annotations contain an entry for each backup.
 	//
@@ -317,6 +326,18 @@ func (s *PlatformSpec) AllowsServiceAnnotation(key string) bool {
 		allowed = *s.AllowedServiceAnnotations
 	}
 	return hasKey(allowed, key)
+}
+
+// LimitStorage returns the maximum size of a data volume. It returns false if there is none.
+func (s *PlatformSpec) LimitStorage() (resource.Quantity, bool, error) {
+	if s.MaxStorageSize == "" {
+		return resource.Quantity{}, false, nil
+	}
+	q, err := ParseSize(s.MaxStorageSize)
+	if err != nil {
+		return resource.Quantity{}, true, fmt.Errorf("spec.maxStorageSize of %s %s: %w", KindPlatform, PlatformName, err)
+	}
+	return q, true, nil
 }
 
 // AllowsToleration reports whether claims may tolerate a taint with the given key.

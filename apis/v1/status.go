@@ -80,9 +80,9 @@ type MySQLStatus struct {
 }
 
 // An InternalStatus is no part of the API. The function and the controller store their state in it. It can change with
-// each release. The controller writes previousBackup, heldBackup, restoreSource, recoverySource, archiving, backupNumber,
-// firstBackupNumber, backupNeeds, backupWarning, outsideData, backupNodes and restoredBy. It also writes blockedBy,
-// crossplaneWarning, settingsVerdict, imageChange, requestedBackup, scheduledBackup, backupSchedule, credentials,
+// each release. The controller writes previousBackup, heldBackup, restoreSource, recoverySource, archiving,
+// storageGrowth, backupNumber, firstBackupNumber, backupNeeds, backupWarning, outsideData, backupNodes and restoredBy. It
+// also writes blockedBy, crossplaneWarning, settingsVerdict, imageChange, requestedBackup, scheduledBackup, backupSchedule, credentials,
 // authorities and pvcDeleted. The function writes all other fields.
 type InternalStatus struct {
 	// UID of the composite resource that the other fields describe. If it differs from the UID of this composite
@@ -210,6 +210,11 @@ type InternalStatus struct {
 	//
 	// +optional
 	Archiving *ArchivingStatus `json:"archiving,omitempty"`
+
+	// StorageGrowth reports the growth of the data volume. It is kept if spec.storageAutogrow is removed.
+	//
+	// +optional
+	StorageGrowth *StorageGrowthStatus `json:"storageGrowth,omitempty"`
 
 	// BackupNumber is the number that the next backup of this instance will have.
 	//
@@ -629,6 +634,32 @@ type ArchivingStatus struct {
 	//
 	// +optional
 	From *metav1.Time `json:"from,omitempty"`
+}
+
+// A StorageGrowthStatus reports the growth of the data volume.
+type StorageGrowthStatus struct {
+	// Size is the size to which the controller has grown the data volume, as a quantity. It never becomes smaller. Empty
+	// if the volume has not grown.
+	//
+	// +optional
+	Size string `json:"size,omitempty"`
+	// FileSystem is the size of the file system before the last growth, as a quantity. The volume does not grow again
+	// before its file system is larger.
+	//
+	// +optional
+	FileSystem string `json:"fileSystem,omitempty"`
+	// GrownTime is the time of the last growth.
+	//
+	// +optional
+	GrownTime *metav1.Time `json:"grownTime,omitempty"`
+	// Reason is the reason of the condition StorageAutogrow.
+	//
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// Message is the message of the condition StorageAutogrow.
+	//
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // A RecoverySource is the result of the search for a backup and a binary log for spec.restore.at.

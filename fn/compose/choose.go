@@ -337,6 +337,6 @@ func checkFits(r *resolved, b *v1.BackupRecord) error {
 	}
 	_, field := r.spec.Size()
 	return newRefusal(v1.ReasonInvalid,
-		"spec.%s: %s is smaller than the volume of backup %q, which has a size of %s. Set it to %s or more",
-		field, r.size.String(), b.BackupName(), current.String(), current.String())
+		"spec.%s: %s is smaller than the volume of backup %q, which has a size of %s. Set it to %s or more%s",
+		field, r.size.String(), b.BackupName(), current.String(), current.String(), whyNotGrown(r))
 }

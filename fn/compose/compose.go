@@ -80,7 +80,8 @@ func build(r *resolved, s storage, begin start, rev revision, password string) m
 // mayMake reports whether a resource may be created now. For example, no other object may have its name. For a
 // resource that already exists, the result is irrelevant.
 func mayMake(r *resolved, name, password string) bool {
-	if !mayHave(r, name) || isPlanned(r) || !r.Required.Platform.Known || name == v1.ResourceRootPassword && password == "" {
+	if !mayHave(r, name) || isPlanned(r) || !r.Required.Platform.Known || name == v1.ResourceRootPassword && password == "" ||
+		name == v1.ResourceDataPVC && awaitsBackups(r) {
 		return false
 	}
 	return r.Required.Existing[name].Known && checkName(r, name) == nil

@@ -14,6 +14,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/fn/bufferpool"
 	"github.com/crossplane-mysql/crossplane-mysql/fn/mycnf"
+	"github.com/crossplane-mysql/crossplane-mysql/fn/options"
 )
 
 // configHeader is the beginning of each option file. TCP probes do not log in. Without skip_name_resolve, the server
@@ -66,7 +67,7 @@ func refusedSetting(key, name, value string, modified bool) string {
 	case len(value) > maxSettingLength:
 		return "its value is too long for an option file"
 	}
-	if reason := refusedOption(name, value, modified); reason != "" {
+	if reason := options.Refused(name, value, modified); reason != "" {
 		return reason
 	}
 	// For MySQL before 8.0 and for MariaDB, the name of the option is only the part after the dot.

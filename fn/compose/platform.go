@@ -66,6 +66,16 @@ func checkAllowed(r *resolved) (kept, err error) {
 	if e := r.storeRefused; e != nil {
 		forbid(e, r.started)
 	}
+	large, grows, err := checkStorageLimit(r, spec)
+	if err != nil {
+		return nil, newRefusal(v1.ReasonNoPlatform, "%v", err)
+	}
+	if large != nil {
+		forbid(large, !asksForMore(r))
+	}
+	if grows != nil { // The controller does not exceed the limit.
+		forbid(grows, true)
+	}
 	service, observed, t := spec.Child("service"), r.Observed.Service, r.spec.Service.Type
 	ask(service.Child("type"), string(t), p.AllowsServiceType(t), textsOf(p.AllowedServiceTypes),
 		t == serviceType(observed))

@@ -43,6 +43,9 @@ func report(r *resolved, s storage, begin start, rev revision, resources map[str
 	if archivesLog(r) {
 		conditions = append(conditions, archivingCondition(r.XR.Status.Archiving))
 	}
+	if r.spec.StorageAutogrow != nil && !r.ephemeral {
+		conditions = append(conditions, autogrowCondition(r.XR.Status.StorageGrowth))
+	}
 	return &Output{
 		Ready: ready,
 		Settled: (ready || r.started && begin.reason == v1.ReasonSuspended) && warning == nil && rev.settings == nil &&
@@ -129,8 +132,8 @@ func (s state) message() string {
 	}
 	return s.afterRestore() + "Running" + whereReached(s.resolved) + inSentence(outsideWarning(s.resolved)) +
 		passwordWarning(s.XR.Status.Credentials) + s.pvcWarning() + inSentence(s.XR.Status.OutsideData) +
-		inSentence(s.XR.Status.BackupWarning) + inSentence(tlsWarning(s.resolved)) + requestWarning(&s.XR.Status) +
-		inSentence(s.settingsMessage()) + s.change.waitsFor(s.XR.Status.ImageChange) + s.updateWaiting()
+		inSentence(s.XR.Status.BackupWarning) + inSentence(autogrowWarning(s.resolved)) + inSentence(tlsWarning(s.resolved)) +
+		requestWarning(&s.XR.Status) + inSentence(s.settingsMessage()) + s.change.waitsFor(s.XR.Status.ImageChange) + s.updateWaiting()
 }
 
 // reason returns status.reason: the reason of the condition that needs the most attention.

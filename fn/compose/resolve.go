@@ -70,6 +70,7 @@ func resolve(in Input) (*resolved, error) {
 		checkAt(r, spec.Child("restore", "at")),
 		checkContinuous(r, spec.Child("backup", "continuous")),
 		checkRequireTLS(r, spec),
+		checkAutogrow(r, spec),
 		checkNewSettings(r, spec.Child("config")),
 	)
 	if len(errs) > 0 {
@@ -105,6 +106,7 @@ func readInput(in Input) (*resolved, field.ErrorList, error) {
 	r.change = decideImage(r, r.wantedImage)
 	r.statedPassword, badPassword = resolveStatedPassword(r, spec.Child("password"))
 	r.size, badSize = resolveSize(r, spec)
+	r.size = volumeSize(r, r.size)
 	r.serverInput, badServer = newServerInput(templateInputOf(r.spec, r.change.image), f)
 	return r, slices.Concat(badImage, badPassword, badSize, badServer), nil
 }
@@ -122,6 +124,9 @@ func withDefaults(s v1.MySQLSpec) v1.MySQLSpec {
 	}
 	if s.Backup.BeforeUpgrade == "" {
 		s.Backup.BeforeUpgrade = v1.BackUpNewSeries
+	}
+	if g := s.StorageAutogrow; g != nil {
+		s.StorageAutogrow = new(g.WithDefaults())
 	}
 	if s.Restore.Policy == "" {
 		s.Restore.Policy = v1.RestoreLatest

@@ -100,6 +100,8 @@ func resolveVolumeSize(r *resolved) (resource.Quantity, error) {
 		switch {
 		case !ok:
 			return r.size, nil
+		case r.size.Cmp(current) < 0 && r.spec.StorageAutogrow != nil:
+			return current, nil // The controller records the size of a volume that has grown.
 		case r.size.Cmp(current) < 0:
 			_, field := r.spec.Size()
 			return r.size, newRefusal(v1.ReasonInvalid,

@@ -1,6 +1,7 @@
 package compose
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -70,7 +71,7 @@ func checkRequireTLS(r *resolved, spec *field.Path) (errs field.ErrorList) {
 	}
 	for key, value := range r.spec.Config {
 		if name, modified := mycnf.OptionName(key); name == "require_secure_transport" &&
-			(modified || only("no", "on", "1", "true")(string(value)) != "") {
+			(modified || !slices.Contains([]string{"on", "1", "true"}, strings.ToLower(string(value)))) {
 			errs = append(errs, field.Forbidden(spec.Child("config").Key(clipText(key)),
 				"contradicts requireTLS, which this claim or the platform sets. Remove it"))
 		}

@@ -473,6 +473,15 @@ func TestChartValues(t *testing.T) {
 		"Jobs": {[]string{"controller.jobResources.limits.cpu=500m"}, controllerDeployment,
 			[]any{"spec", "template", "spec", "containers", 0, "env", -1},
 			map[string]any{"name": "JOB_RESOURCES", "value": `{"limits":{"cpu":"500m"}}`}},
+		"VolumeStats": {[]string{"controller.volumeStats.prometheusURL=http://p:9090", "controller.args={--debug}"}, controllerDeployment,
+			[]any{"spec", "template", "spec", "containers", 0, "args", 4}, "--volume-stats-url=http://p:9090"},
+		"VolumeStatsFiles": {[]string{"controller.volumeStats.prometheusURL=https://p", `controller.volumeStats.selector=a="b"`,
+			"controller.volumeStats.tokenFile=/t", "controller.volumeStats.caFile=/c"}, controllerDeployment,
+			[]any{"spec", "template", "spec", "containers", 0, "args"}, []any{"start", "--leader-election", "--metrics-address=:8443",
+				"--health-address=:8081", "--volume-stats-url=https://p", `--volume-stats-selector=a="b"`,
+				"--volume-stats-token-file=/t", "--volume-stats-ca-file=/c"}},
+		"NoVolumeStats": {[]string{"controller.volumeStats=null"}, controllerDeployment,
+			[]any{"spec", "template", "spec", "containers", 0, "args", -1}, "--health-address=:8081"},
 		"Platform": {[]string{"platform.spec.requirePasswordSecret=true"}, "Platform//crossplane-mysql",
 			[]any{"spec", "requirePasswordSecret"}, true},
 		"OurLabel": {[]string{`controller.podLabels.app\.kubernetes\.io/name=x`}, controllerDeployment,
@@ -533,8 +542,10 @@ func TestChartRefuses(t *testing.T) {
 		"controller.jobResources.claims={a}": "claims", "controller.env[0].name=GOMEMLIMIT": "env",
 		"controller.affinity.antiAffinity.x=y": "antiAffinity", "controller.podDisruptionBudget.minAvailable=half": "minAvailable",
 		"monitoring.podMonitor.interval=soon": "interval", "crossplane.namespace=": "namespace",
-		"packages.install=false,packages.database=true":   "packages.install",
-		"packages.install=false,packages.namespaced=true": "packages.install",
+		"controller.volumeStats.prometheusURL=p:9090": "prometheusURL", "controller.volumeStats.selector=a": "prometheusURL",
+		"controller.volumeStats.prometheusURL=http://p,controller.volumeStats.tokenFile=/t": "https",
+		"packages.install=false,packages.database=true":                                     "packages.install",
+		"packages.install=false,packages.namespaced=true":                                   "packages.install",
 	} {
 		if _, err := render(t, value); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: want an error with %q, got %v", value, says, err)

@@ -215,6 +215,12 @@ var typists = map[string]typist{
 
 	"kubectl logs deployment/NAME":  {"test/e2e/readme_test.go", `"kubectl logs deployment/" + s.Name`},
 	"kubectl describe backupstores": {"test/e2e/store_test.go", `"kubectl describe backupstores"`},
+	"kubectl wait --for=condition=StorageAutogrow --timeout=10m mysql/mysql-instance": {"test/e2e/autogrow_test.go",
+		`"kubectl wait --for=condition=StorageAutogrow --timeout=10m --namespace "+s.Namespace`},
+	"kubectl get pvc mysql-instance-pvc": {"test/e2e/autogrow_test.go",
+		`"kubectl get pvc --namespace "+s.Namespace+" "+s.DataPVC()`},
+	"kubectl describe pvc NAME-pvc": {"test/e2e/autogrow_test.go",
+		`"kubectl describe pvc --namespace "+s.Namespace+" "+s.DataPVC()`},
 	"kubectl describe mysql NAME": {"test/e2e/archiving_test.go",
 		`"kubectl describe mysql --namespace "+s.Namespace+" "+s.Name`},
 

@@ -784,3 +784,17 @@ func TestListen(t *testing.T) {
 		})
 	}
 }
+
+// TestGrownIdentity checks that backups and the backup volume follow the size to which a volume has grown. A backup of
+// the volume would otherwise be restored into a smaller one.
+func TestGrownIdentity(t *testing.T) {
+	for grown, want := range map[string]string{"": "2Gi", "1Gi": "2Gi", "3Gi": "3Gi", "1e999999": "2Gi"} {
+		xr := &Composite{Unstructured: &unstructured.Unstructured{Object: map[string]any{}}}
+		xr.Spec.StorageSize = new("2Gi")
+		xr.Status.StorageGrowth = &v1.StorageGrowthStatus{Size: grown}
+		s := NewState(Subject{XR: xr})
+		if got := s.Identity().Size; got != want {
+			t.Errorf("grown to %q: want %s, got %s", grown, want, got)
+		}
+	}
+}

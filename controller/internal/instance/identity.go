@@ -74,7 +74,6 @@ func identityOf(s *Subject) Identity {
 func (s *Subject) IsDeleting() bool { return s.Orphan != nil || s.XR != nil && s.XR.IsDeleting() }
 
 func identityOfXR(xr *Composite) Identity {
-	size, _ := xr.Spec.Size()
 	return Identity{
 		XR: metav1.OwnerReference{APIVersion: xr.GetAPIVersion(), Kind: xr.GetKind(), Name: xr.GetName(),
 			UID: xr.GetUID()},
@@ -83,7 +82,7 @@ func identityOfXR(xr *Composite) Identity {
 		Volume:            xr.Status.Volume,
 		Image:             xr.Status.Image,
 		Store:             xr.Status.BackupStore,
-		Size:              size,
+		Size:              xr.Status.VolumeSize(&xr.Spec.MySQLSpec),
 		BackupNumber:      xr.Status.BackupNumber,
 		FirstBackupNumber: xr.Status.FirstBackupNumber,
 		Choice:            xr.Status.Choice,

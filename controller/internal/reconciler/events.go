@@ -156,3 +156,9 @@ var (
 	archivingResumed     = announcement{reason: v1.EventArchivingResumed}
 	archiveGap           = announcement{reason: v1.EventArchiveGap, warning: true}
 )
+
+// Events about the growth of a data volume.
+var (
+	storageGrown         = announcement{reason: v1.EventStorageGrown}
+	storageGrowthBlocked = announcement{reason: v1.EventStorageGrowthBlocked, warning: true}
+)

@@ -61,7 +61,7 @@ func TestEvents(t *testing.T) {
 	for _, s := range []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown} {
 		sent[string(eventOfVerdict(s).reason)] = true
 	}
-	for _, a := range []announcement{archivingInterrupted, archivingResumed, archiveGap} {
+	for _, a := range []announcement{archivingInterrupted, archivingResumed, archiveGap, storageGrown, storageGrowthBlocked} {
 		sent[string(a.reason)] = true
 	}
 	for _, r := range []v1.EventReason{v1.EventConnectionPublished, v1.EventPasswordChanged, v1.EventOldPasswordDiscarded,

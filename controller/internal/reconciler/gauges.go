@@ -28,6 +28,7 @@ const (
 	problemPasswordFailed    = "PasswordFailed"
 	problemRestoreFailed     = "RestoreFailed"
 	problemRestoreTestFailed = "RestoreTestFailed"
+	problemGrowthBlocked     = "StorageGrowthBlocked"
 )
 
 // observations are the last observed states of all instances, their backups, and the stores.
@@ -317,6 +318,9 @@ func problemsOf(xr *instance.Composite) (out []string) {
 	}
 	if meta.IsStatusConditionFalse(xr.Conditions, v1.ConditionLastBackupSucceeded) {
 		out = append(out, problemBackupFailed)
+	}
+	if meta.IsStatusConditionFalse(xr.Conditions, v1.ConditionStorageAutogrow) {
+		out = append(out, problemGrowthBlocked)
 	}
 	if c := xr.Status.Credentials; c != nil && c.State == v1.CredentialsFailed {
 		out = append(out, problemPasswordFailed)

@@ -29,6 +29,8 @@ type meter struct {
 	seconds prometheus.Histogram
 	// rotations counts password changes, and restoreTests counts restore tests.
 	rotations, restoreTests *prometheus.CounterVec
+	// growths counts requests for larger data volumes.
+	growths *prometheus.CounterVec
 
 	// mu guards the observations.
 	mu sync.Mutex
@@ -52,9 +54,12 @@ func newMeter(r prometheus.Registerer) *meter {
 		restoreTests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "crossplane_mysql_restore_tests_total",
 			Help: "Number of restore tests, by result: passed, failed if no server starts from a copy of the " +
 				"backup, undecided if the test could not run."}, []string{"result"}),
+		growths: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "crossplane_mysql_storage_growths_total",
+			Help: "Number of growths of data volumes by storageAutogrow, by result: requested, or failed for each request " +
+				"that the API server refuses."}, []string{"result"}),
 		observations: newObservations(),
 	}
-	r.MustRegister(m.backups, m.bytes, m.seconds, m.rotations, m.restoreTests, m)
+	r.MustRegister(m.backups, m.bytes, m.seconds, m.rotations, m.restoreTests, m.growths, m)
 	m.beginAtZero()
 	return m
 }
@@ -65,6 +70,7 @@ func (m *meter) beginAtZero() {
 	for counter, results := range map[*prometheus.CounterVec][]string{
 		m.backups: {resultVerified, resultFailed, resultEmpty, resultSkipped}, m.rotations: {resultChanged,
 			resultRefused}, m.restoreTests: {resultPassed, resultFailed, resultUndecided},
+		m.growths: {resultRequested, resultFailed},
 	} {
 		for _, result := range results {
 			counter.WithLabelValues(result)
@@ -83,6 +89,9 @@ const (
 	resultPassed    = "passed"
 	resultUndecided = "undecided"
 )
+
+// resultRequested is the result of a growth of a data volume, in addition to resultFailed.
+const resultRequested = "requested"
 
 // countVerdict counts the result of a restore test.
 func (m *meter) countVerdict(restorable metav1.ConditionStatus) {

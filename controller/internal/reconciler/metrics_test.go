@@ -30,7 +30,7 @@ func TestDocumentedMetrics(t *testing.T) {
 	}
 	described, names := make(chan *prometheus.Desc, 100), []string{}
 	m := newMeter(prometheus.NewRegistry())
-	for _, c := range []prometheus.Collector{m.backups, m.bytes, m.seconds, m.rotations, m.restoreTests, m} {
+	for _, c := range []prometheus.Collector{m.backups, m.bytes, m.seconds, m.rotations, m.restoreTests, m.growths, m} {
 		c.Describe(described)
 	}
 	close(described)

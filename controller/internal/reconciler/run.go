@@ -15,12 +15,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/autogrow"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/clock"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/rotate"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/servercert"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/stores"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/volumestats"
 )
 
 // Options are the options of the controller.
@@ -43,6 +45,8 @@ type Options struct {
 	PasswordGrace time.Duration
 	// ClusterDomain is the DNS domain of the Services, such as cluster.local.
 	ClusterDomain string
+	// VolumeStats is the source of the free space of volumes. Its URL is empty if there is none.
+	VolumeStats volumestats.Source
 }
 
 // Limits on the calls to the API server: requests per second and burst. A deletion has about twenty steps, and reads
@@ -80,6 +84,9 @@ func (o Options) Run(ctx context.Context, cfg *rest.Config) error {
 	if err := mgr.Add(all.releases); err != nil {
 		return err
 	}
+	if err := mgr.Add(all.growth); err != nil {
+		return err
+	}
 	if err := mgr.Add(policyCheck{kube: mgr.GetClient(), namespace: o.Namespace}); err != nil {
 		return err
 	}
@@ -96,6 +103,7 @@ type reconcilers struct {
 	releases     releaseCheck
 	composites   composites
 	archiving    *archivingReconciler
+	growth       *growthReconciler
 
 	backupObjects *backupObjectReconciler
 }
@@ -136,6 +144,9 @@ func (o Options) newReconcilers(mgr ctrl.Manager, cfg *rest.Config, watch *clock
 		archiving: &archivingReconciler{gather: g, reader: live, writer: w, offer: rotate.Donors{Rotator: r}, stores: all,
 			dial: r.Dial, clock: time.Now, events: recorder, meter: meter, changed: map[string]chan event.TypedGenericEvent[instance.Key]{},
 			running: map[types.UID]*runningArchiver{}},
+		growth: &growthReconciler{gather: g, reader: live, kube: kube, writer: w, monitor: volumestats.NewMonitor(o.VolumeStats),
+			clock: time.Now, events: recorder, meter: meter, changed: map[string]chan event.TypedGenericEvent[instance.Key]{},
+			watched: map[instance.Key]watchedVolume{}, memories: map[types.UID]autogrow.Memory{}},
 		releases: releaseCheck{reader: live, writer: w, release: o.Release},
 		archives: &archiveReconciler{gather: g, writer: w, cache: mgr.GetClient(), events: recorder},
 		restoreTests: restoreTestReconciler{

@@ -176,6 +176,7 @@ func reconcilersToldOf(t *testing.T, mgr ctrl.Manager) (*reconcilers, map[string
 		passwords: &passwordReconciler{retries: newRetries()},
 		archives:  &archiveReconciler{},
 		archiving: &archivingReconciler{changed: map[string]chan event.TypedGenericEvent[instance.Key]{}},
+		growth:    &growthReconciler{changed: map[string]chan event.TypedGenericEvent[instance.Key]{}},
 		restoreTests: restoreTestReconciler{cache: heard(sync.OnceFunc(func() { close(ofTests) })), clock: time.Now,
 			failed: &sync.Map{}},
 		composites: c,

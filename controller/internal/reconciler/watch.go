@@ -54,7 +54,7 @@ func (r *reconcilers) watchKind(mgr ctrl.Manager, kind instance.Kind, atOnce int
 		// have the name of a tested one.
 		return errors.Join(tests.Watch(c.claims(kind)), mgr.Add(whenInstalled(mgr, kind.XR, func() error {
 			return errors.Join(r.passwords.watchServers(mgr, c, kind, atOnce),
-				r.archiving.watchArchiving(mgr, c, kind, atOnce), instances.Watch(c.xrs(kind)),
+				r.archiving.watchArchiving(mgr, c, kind, atOnce), r.growth.watchGrowth(mgr, c, kind, atOnce), instances.Watch(c.xrs(kind)),
 				tests.Watch(c.xrs(kind)))
 		})))
 	}))

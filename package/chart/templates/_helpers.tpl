@@ -18,6 +18,13 @@ ghcr.io/crossplane-mysql
 {{- if and (not $p.install) (or $p.namespaced $p.hostpath $p.database) -}}
 {{- fail "packages.namespaced, packages.hostpath and packages.database require packages.install. If kubectl has installed the packages, apply these three from the end of package/install.yaml" -}}
 {{- end -}}
+{{- $v := default dict .Values.controller.volumeStats -}}
+{{- if and (not $v.prometheusURL) (or $v.selector $v.tokenFile $v.caFile) -}}
+{{- fail "controller.volumeStats.selector, tokenFile and caFile require controller.volumeStats.prometheusURL" -}}
+{{- end -}}
+{{- if and (or $v.tokenFile $v.caFile) (hasPrefix "http://" (default "" $v.prometheusURL)) -}}
+{{- fail "controller.volumeStats.tokenFile and caFile require a prometheusURL with https" -}}
+{{- end -}}
 {{- end -}}
 
 {{/* The image of the controller, its Jobs and the gateway. */}}

@@ -65,7 +65,7 @@ var functionWords = strings.Fields(
 
 // packageOrder lists the packages in order. Each package may only import earlier packages.
 var packageOrder = strings.Fields(
-	`apis/redact apis/v1 apis/agent fn/bufferpool fn/ciphers fn/fieldcheck fn/mycnf fn/placement fn/compose fn controller/internal/admission controller/internal/clock
+	`apis/redact apis/v1 apis/agent fn/autogrow fn/bufferpool fn/ciphers fn/fieldcheck fn/mycnf fn/options fn/placement fn/compose fn controller/internal/admission controller/internal/clock
 	controller/internal/nsrules controller/internal/certificate controller/internal/mysqld/version controller/internal/mysqld/datadir
 	controller/internal/mysqld/foreign controller/internal/mysqld/process controller/internal/mysqld/exporter controller/internal/mysqld/sql controller/internal/mysqld/local
 	controller/internal/exit controller/internal/datavolume controller/internal/change controller/internal/secrets controller/internal/workload
@@ -74,7 +74,7 @@ var packageOrder = strings.Fields(
 	controller/internal/steps controller/internal/backupobject controller/internal/catalog controller/internal/backup controller/internal/lifecycle
 	controller/internal/restoretest controller/internal/stores controller/internal/rotate controller/internal/servercert
 	controller/internal/mysqld/bootcheck controller/internal/mysqld/clone controller/internal/mysqld/initialize
-	controller/internal/doctor controller/internal/adopt controller/internal/reconciler controller controller/kubectl-mysql`)
+	controller/internal/doctor controller/internal/adopt controller/internal/volumestats controller/internal/autogrow controller/internal/reconciler controller controller/kubectl-mysql`)
 
 // checkLimits prints each figure with its limit. Its error contains a sentence for each limit that is exceeded.
 func checkLimits(out io.Writer, root string) error {

@@ -89,7 +89,7 @@ const settingsVariable = "SETTINGS"
 var oddValues = []string{"", "0", "1", "-1", "ON", "OFF", "18446744073709551615", "99999999999999999999", "1K", "3G",
 	"x", "'", "a,b", "/nowhere/x", "NULL", "DEFAULT", "utf8mb4", "1e9", "%", ";"}
 
-// notTried matches options that a claim cannot set (refusedOptions in fn/compose), or that make the server exit.
+// notTried matches options that a claim cannot set (fn/options), or that make the server exit.
 var notTried = regexp.MustCompile(
 	`^(basedir|bind_address|chroot|console|daemonize|datadir|early_plugin_load|exit_info|gdb|help|init_file|initialize.*|innodb_(data|directories|doublewrite_dir|force|log_group|read_only|redo_log_archive|undo_directory).*|keyring.*|log_bin_index|no_.*|pid_file|plugin_(dir|load.*)|port|print_defaults|relay_log_index|skip_(grant_tables|name_resolve|networking)|socket|ssl_(ca|capath|cert|key)|tc_heuristic_recover|user|validate_config|verbose|version)$`)
 

@@ -1,4 +1,5 @@
-package compose
+// Package options decides which settings of my.cnf a claim must not contain.
+package options
 
 import (
 	"maps"
@@ -115,10 +116,10 @@ func noPath(v string) string {
 	return ""
 }
 
-// refusedOption returns why an option cannot be set to a value, or "". It also refuses a prefix of a refused name,
+// Refused returns why an option cannot be set to a value, or "". It also refuses a prefix of a refused name,
 // unless the prefix is the name of another option, because mysqld accepts unambiguous prefixes (MySQL manual,
 // 6.2.2.4).
-func refusedOption(name, value string, modified bool) string {
+func Refused(name, value string, modified bool) string {
 	if reason, ok := refusedOptions[name]; ok {
 		return reason
 	}
@@ -141,5 +142,5 @@ func refusedOption(name, value string, modified bool) string {
 	return ""
 }
 
-// RefusedOptions returns the names of all options that must not be set.
-func RefusedOptions() []string { return slices.Sorted(maps.Keys(refusedOptions)) }
+// Names returns the names of all options that must not be set.
+func Names() []string { return slices.Sorted(maps.Keys(refusedOptions)) }
