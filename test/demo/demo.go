@@ -96,7 +96,8 @@ func (d *demo) steps() []step {
 		{"The password changes in the running server", d.change},
 	}
 	if d.withStore {
-		all = append(all, step{"A second copy, off the cluster: the next backup goes to a store", d.store})
+		all = append(all, step{"A second copy, off the cluster: the next backup goes to a store", d.store},
+			step{"Rows are deleted by mistake: they come back, in the running server and in a second one", d.mistake})
 	}
 	return all
 }
