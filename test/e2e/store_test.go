@@ -358,7 +358,7 @@ func TestStore(t *testing.T) {
 		t.Errorf("the server is not what it was (-before, +after):\n%s", diff)
 	}
 	hasVerdict(t, s, "True") // This is the result of the recreated BackupRecord, while the server is running.
-	s.Set(t, map[string]any{"backup": map[string]any{"storeRef": nil, "volume": map[string]any{}}})
+	s.Set(t, map[string]any{"backup": map[string]any{"storeRef": nil, "volume": map[string]any{}, "continuous": withoutLog}})
 	s.Eventually(t, "a volume for backups", func(ctx context.Context) error {
 		return framework.Suite.Kube.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: s.BackupPVC()},
 			&corev1.PersistentVolumeClaim{})
