@@ -25,7 +25,7 @@ func TestUndo(t *testing.T) {
 	s.Begin(t)
 	isRecoverable(t, s)
 	query := func(text string) string { return strings.TrimSpace(s.Client().MustQuery(t, text)) }
-	query("CREATE TABLE items (id INT PRIMARY KEY, test_id INT NOT NULL, note VARCHAR(80), " +
+	query("CREATE TABLE items (id INT PRIMARY KEY, test_id SMALLINT UNSIGNED NOT NULL, note VARCHAR(80), " +
 		"FOREIGN KEY (test_id) REFERENCES test (id) ON DELETE CASCADE)")
 	for n := range 5 {
 		query(fmt.Sprintf(oneRow, 2000+n))
