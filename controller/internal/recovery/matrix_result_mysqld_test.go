@@ -163,8 +163,8 @@ func (r *results) counts() string {
 func (r *results) table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Recovery matrix\n\nResults of `make recovery-matrix` for commit %s, whose relevant files have the digest "+
-		"%s. A cell contains the number of targets that passed, and the number of targets that were tried.\n\n", r.commit,
-		r.digest)
+		"%s. A cell contains the number of targets that passed, and the number of targets that were tried. "+
+		"An empty cell was not run yet.\n\n", r.commit, r.digest)
 	b.WriteString("| fault | " + strings.Join(placeNames, " | ") + " |\n|---|" + strings.Repeat("---|", len(placeNames)) + "\n")
 	for i := range faults {
 		fmt.Fprintf(&b, "| %s |", faults[i].name)
