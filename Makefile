@@ -10,7 +10,7 @@ TOOLS = $$(go run ./test/tools cli core cli116)
 # Separate modules, which `go test ./...` in the root does not include.
 MODULES = package/build test/cluster test/images test/install test/e2e test/gitops
 
-.PHONY: help demo house matrix test tools servers checks test-all unit lint render render-update show xpkg xpkg-test cluster-up cluster-down cluster-load \
+.PHONY: help demo house matrix recovery-matrix test tools servers checks test-all unit lint render render-update show xpkg xpkg-test cluster-up cluster-down cluster-load \
 	cluster-status install cluster-test mysqld-test store-test store-test-seaweedfs cert-manager-test provider-sql-test kubectl-mysql site site-serve site-publish chart chart-test alerts-test dashboard-test arm64-test release-dry-run release-test release-image release-image-here release-make release-check release-push release-sign release-publish registry-login kind-up kind-test kind-down e2e bench fuzz vulncheck generate clean
 
 help: ## List the targets. The times are for two CPUs and built tools.
@@ -223,12 +223,18 @@ e2e: ## Run the tests on a real cluster: a new one, or that of KUBECONFIG (25 mi
 matrix: ## Test every deletion path with every fault, for hours; a stopped run is continued. Results: docs/matrix. AT_ONCE=4 runs four cases concurrently.
 	MATRIX=$(CURDIR)/docs/matrix go test -C test/e2e -count=1 -timeout 12h -v -run 'TestMatrix$$' .
 
+recovery-matrix: ## Recover to many targets after each fault, with a real server and a real store; a stopped run is continued. Results: docs/matrix. RUNS=2 TARGETS=24.
+	dir=$$(mktemp -d) && trap "rm -rf $$dir" EXIT && chmod 755 $$dir && \
+	go run -C test/images . rootfs $$dir/mysql && \
+	MYSQLD_ROOTFS=$$dir/mysql VERSITYGW="$$(go run ./test/tools versitygw)" ALL=1 RUNS=$(or $(RUNS),1) RECOVERY_MATRIX=$(CURDIR)/docs/matrix \
+	go test -tags mysqld,store -run TestRealRecoveryMatrix -count=1 -timeout 12h -v ./controller/internal/recovery
+
 bench: ## Measure the function, the agent compared with dumps and tar, and the times that users wait for on a cluster.
 	go test ./fn -run '^$$' -bench . -benchtime 2s -count 3
 	go test -tags bench -run TestSpeed -count=1 -timeout 20m -v ./controller/internal/logarchive
 	dir=$$(mktemp -d) && trap "rm -rf $$dir" EXIT && chmod 755 $$dir && \
 	go run -C test/images . rootfs $$dir/mysql && \
-	MYSQLD_ROOTFS=$$dir/mysql VERSITYGW="$$(go run ./test/tools versitygw)" go test -tags mysqld,bench,store -run 'TestSpeed|TestMemoryOfStore' -count=1 -timeout 90m -v ./controller/internal/archive ./controller/internal/mysqld/clone ./controller/internal/recovery
+	MYSQLD_ROOTFS=$$dir/mysql VERSITYGW="$$(go run ./test/tools versitygw)" go test -tags mysqld,bench,store -run 'TestSpeed|TestMemoryOfStore|TestRPO' -count=1 -timeout 120m -v ./controller/internal/archive ./controller/internal/mysqld/clone ./controller/internal/recovery
 	KUBECONFIG= go test -C test/e2e -tags bench -run 'TestSpeed|TestCallsAtRest|TestThousand' -count=1 -timeout 90m -v .
 	KUBECONFIG= go test -C test/e2e -tags bench -run TestStack -count=1 -timeout 90m -v .
 	KUBECONFIG= go test -C test/e2e -tags bench -run TestHangingDeletions -count=1 -timeout 40m -v . # The cluster cannot be used afterwards.

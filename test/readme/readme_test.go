@@ -110,6 +110,8 @@ var typists = map[string]typist{
 	"make bench":         byStandIns,
 	"make fuzz":          byStandIns,
 	"make matrix":        byStandIns,
+
+	"make recovery-matrix": byStandIns,
 	"make test-all":      byStandIns,
 	"make install":       onCluster("make install"),
 

@@ -99,7 +99,8 @@ func (r Reader) Segment(ctx context.Context, t Timeline, number int64) (*Last, e
 	return &Last{Timeline: t, Manifest: m, Digest: Digest(raw), Time: m.LastTime}, nil
 }
 
-// Find returns the segment of a timeline that contains a transaction, which must not be in a segment that was pruned.
+// Find returns the segment of a timeline that contains a transaction, which must not be in a segment that was pruned. If
+// the manifest of that segment is damaged, Find returns the next segment. The recovery then reports the damage.
 // The last segment must contain the transaction or follow it.
 func (r Reader) Find(ctx context.Context, last *Last, g binlog.GTID) (*Manifest, error) {
 	return r.findFirst(ctx, last, func(m *Manifest) (bool, error) {
@@ -128,6 +129,13 @@ func (r Reader) findFirst(ctx context.Context, last *Last, isWanted func(*Manife
 			low = middle + 1
 			continue
 		}
+		for next := middle + 1; errors.Is(err, ErrDamaged) && next < high; next++ {
+			m, err = r.Segment(ctx, last.Timeline, next)
+		}
+		if errors.Is(err, ErrDamaged) { // All up to the last one that was found are damaged.
+			high = middle
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -135,9 +143,9 @@ func (r Reader) findFirst(ctx context.Context, last *Last, isWanted func(*Manife
 		case err != nil:
 			return nil, err
 		case ok:
-			found, high = m.Manifest, middle
+			found, high = m.Manifest, middle // A damaged one in between cannot be returned.
 		default:
-			low = middle + 1
+			low = m.Number + 1
 		}
 	}
 	return found, nil

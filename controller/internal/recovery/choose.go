@@ -2,9 +2,11 @@ package recovery
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/binlog"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/logarchive"
 )
 
@@ -14,6 +16,9 @@ type Base struct {
 	Record string
 	// Begun and Completed are the times between which the backup was taken. Its data is from a time between them.
 	Begun, Completed time.Time
+	// IsEstimated is true if the time of completion is unknown, because the BackupRecord was created again. Completed is
+	// then a time at which the backup was probably complete.
+	IsEstimated bool
 	// Request is the name of the Backup that requested it, or "".
 	Request string
 	// Lines are the timelines of the same instance in the same store, the oldest first.
@@ -47,20 +52,54 @@ func RequestMark(t logarchive.Timeline) string {
 // Choose returns the backup and the timeline for a recovery to a time. The bases must be sorted, the newest first. If
 // the recovery is not possible, the error says which times are.
 func Choose(moment time.Time, bases []Base) (Base, Line, error) {
-	for _, b := range bases {
-		if b.Completed.After(moment) {
-			continue
-		}
-		for i := len(b.Lines) - 1; i >= 0; i-- {
-			if l := b.Lines[i]; l.continues(b) && !l.until().Before(moment) {
-				return b, l, nil
-			}
-		}
+	hasLog := func(l Line) bool { return !l.until().Before(moment) }
+	isPossible := func(b Base) bool { return b.IsEstimated && !b.Begun.After(moment) }
+	b, l, ok := chooseBase(bases, moment, hasLog, isPossible)
+	if !ok {
+		return b, l, fmt.Errorf("%s is not possible. %s", moment.UTC().Format(time.RFC3339Nano), DescribeRanges(bases))
 	}
-	return Base{}, Line{}, fmt.Errorf("%s is not possible. %s", moment.UTC().Format(time.RFC3339Nano), DescribeRanges(bases))
+	return b, l, nil
 }
 
-func (l Line) until() time.Time { return time.UnixMicro(int64(l.Time)) } //nolint:gosec // A time.
+// ChooseTransaction is like Choose for a transaction in a segment of a timeline. The time of the transaction itself is
+// unknown, and the clock of the server may have stepped back before it.
+func ChooseTransaction(g binlog.GTID, t logarchive.Timeline, segment *logarchive.Manifest, bases []Base) (Base, Line, error) {
+	hasLog := func(l Line) bool { return l.Timeline == t }
+	isPossible := func(b Base) bool { return !b.Begun.After(timeOf(segment.MaxTime)) }
+	b, l, ok := chooseBase(bases, timeOf(segment.FirstTime), hasLog, isPossible)
+	if !ok {
+		return b, l, fmt.Errorf("transaction %s is not possible. %s", g, DescribeRanges(bases))
+	}
+	return b, l, nil
+}
+
+// chooseBase returns the newest backup that was completed at a time, with its timeline. Without such a backup, it
+// returns the oldest possible one. The recovery itself is refused if that backup contains a transaction after the target.
+func chooseBase(bases []Base, moment time.Time, hasLog func(Line) bool, isPossible func(Base) bool) (Base, Line, bool) {
+	find := func(b Base) (Line, bool) {
+		for _, l := range slices.Backward(b.Lines) {
+			if l.continues(b) && hasLog(l) {
+				return l, true
+			}
+		}
+		return Line{}, false
+	}
+	for _, b := range bases {
+		if l, ok := find(b); ok && !b.Completed.After(moment) {
+			return b, l, true
+		}
+	}
+	for _, b := range slices.Backward(bases) {
+		if l, ok := find(b); ok && isPossible(b) {
+			return b, l, true
+		}
+	}
+	return Base{}, Line{}, false
+}
+
+func (l Line) until() time.Time { return timeOf(l.Time) }
+
+func timeOf(micros uint64) time.Time { return time.UnixMicro(int64(micros)) } //nolint:gosec // A time.
 
 // maxRanges is the maximum number of ranges in a message.
 const maxRanges = 3
@@ -88,7 +127,11 @@ func rangeOf(bases []Base, i int) (from, until time.Time, ok bool) {
 	b := bases[i]
 	for k := len(b.Lines) - 1; k >= 0; k-- {
 		l := b.Lines[k]
-		if !l.continues(b) || l.until().Before(b.Completed) {
+		first := b.Completed
+		if b.IsEstimated {
+			first = b.Begun
+		}
+		if !l.continues(b) || l.until().Before(first) {
 			continue
 		}
 		for _, older := range bases[i+1:] {
@@ -96,7 +139,7 @@ func rangeOf(bases []Base, i int) (from, until time.Time, ok bool) {
 				return from, until, false
 			}
 		}
-		return b.Completed, l.until(), true
+		return first, l.until(), true
 	}
 	return from, until, false
 }

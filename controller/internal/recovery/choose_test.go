@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/binlog"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/logarchive"
 )
 
@@ -22,6 +23,51 @@ func line(name string, begun, until int) Line {
 // base returns a backup that was begun and completed at the given minutes.
 func base(name string, begun, completed int, lines ...Line) Base {
 	return Base{Record: name, Begun: minute(begun), Completed: minute(completed), Lines: lines}
+}
+
+func estimated(b Base) Base {
+	b.IsEstimated = true
+	return b
+}
+
+// TestChooseTransaction checks which backup a recovery to a transaction begins with.
+func TestChooseTransaction(t *testing.T) {
+	one, two := line("one", 0, 60), line("two", 70, 120)
+	g := binlog.GTID{Source: "3e11fa47-71ca-11e1-9e33-c80aa9429562", Number: 7}
+	cases := map[string]struct {
+		reason string
+		// first and latest are the times of the segment.
+		first, latest int
+		bases         []Base
+		base          string
+		refusal       string
+	}{
+		"Newest": {reason: "It needs the shortest log.", first: 50, latest: 51,
+			bases: []Base{base("b2", 30, 31, one), base("b1", 10, 11, one)}, base: "b2"},
+		"SameSegment": {reason: "The transaction may be after the backup.", first: 10, latest: 12,
+			bases: []Base{base("b1", 9, 11, one)}, base: "b1"},
+		"SameSegmentAsTheSecond": {reason: "Only the first backup is certain.", first: 29, latest: 32,
+			bases: []Base{base("b2", 30, 31, one), base("b1", 10, 11, one)}, base: "b1"},
+		"ClockBack": {reason: "The clock was set back before the transaction.", first: -20, latest: 40,
+			bases: []Base{base("b2", 30, 31, one), base("b1", 10, 11, one)}, base: "b1"},
+		"Before": {reason: "The backup contains the transaction.", first: 2, latest: 3,
+			bases: []Base{base("b1", 10, 11, one)}, refusal: g.String() + " is not possible. Possible is"},
+		"OtherTimeline": {reason: "The log of the backup does not have the transaction.", first: 50, latest: 51,
+			bases: []Base{base("b1", 80, 81, two)}, refusal: "is not possible"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			m := &logarchive.Manifest{FirstTime: uint64(minute(tc.first).UnixMicro()),
+				MaxTime: uint64(minute(tc.latest).UnixMicro())}
+			b, l, err := ChooseTransaction(g, one.Timeline, m, tc.bases)
+			switch {
+			case tc.refusal != "" && (err == nil || !strings.Contains(err.Error(), tc.refusal)):
+				t.Errorf("%s want the refusal %q, got %v", tc.reason, tc.refusal, err)
+			case tc.refusal == "" && (err != nil || b.Record != tc.base || l.Prefix != "one"):
+				t.Errorf("%s want %s, got %s, %+v, %v", tc.reason, tc.base, b.Record, l, err)
+			}
+		})
+	}
 }
 
 // TestChoose checks which backup and which timeline a recovery begins with.
@@ -56,6 +102,12 @@ func TestChoose(t *testing.T) {
 			bases: []Base{base("b2", 71, 72, one, two), base("b1", 10, 11, one, two)}, base: "b2", line: "two"},
 		"WithTheTimeline": {reason: "It may have begun before the timeline.", moment: minute(50),
 			bases: []Base{base("b1", 0, 11, one)}, refusal: "No backup has an archived binary log"},
+		"Estimated": {reason: "An imported backup was probably complete earlier. The oldest one is the safest.", moment: minute(50),
+			bases: []Base{estimated(base("b2", 40, 100, one)), estimated(base("b1", 10, 70, one))}, base: "b1", line: "one"},
+		"EstimatedButCertain": {reason: "It was complete in any case.", moment: minute(50),
+			bases: []Base{estimated(base("b2", 40, 100, one)), estimated(base("b1", 10, 45, one))}, base: "b1", line: "one"},
+		"EstimatedTooLate": {reason: "It had not begun.", moment: minute(9), bases: []Base{estimated(base("b1", 10, 70, one))},
+			refusal: "Possible is 2026-11-22T18:10:00Z to 2026-11-22T19:00:00Z"},
 		"NoLog": {reason: "The instance is not archived.", moment: minute(50), bases: []Base{base("b1", 10, 11)},
 			refusal: "No backup has an archived binary log"},
 		"NoBackup": {reason: "There is nothing to begin with.", moment: minute(50), refusal: "No backup has"},

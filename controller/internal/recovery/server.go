@@ -23,8 +23,8 @@ const (
 	stopTime = 30 * time.Minute
 	// maxBytes is the maximum number of bytes that a server may send over one connection.
 	maxBytes = 64 << 20
-	// serverID is the server_id of the temporary server. Servers of instances have smaller ones or random ones. A server
-	// does not apply transactions with its own server_id.
+	// serverID is the server_id of the temporary server. Servers of instances have smaller ones or random ones, but users
+	// can set any. By default, a server silently skips transactions with its own server_id.
 	serverID = 4294967293
 	// maxWorkers is the maximum number of transactions that are applied concurrently.
 	maxWorkers = 4
@@ -101,7 +101,8 @@ func (r *Recovery) options() ([]string, error) {
 		"--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--server-id=" + strconv.Itoa(serverID),
 		"--relay-log=" + relayName, "--relay-log-index=" + relayIndex, "--relay-log-recovery=OFF",
 		"--skip-replica-start=ON", "--replica-parallel-workers=" + strconv.Itoa(min(runtime.GOMAXPROCS(0)*2, maxWorkers)),
-		"--replica-preserve-commit-order=ON", "--replica-max-allowed-packet=1G",
+		// A claim may set any server_id, and imported data may come from a server with any server_id.
+		"--replicate-same-server-id=ON", "--replica-preserve-commit-order=ON", "--replica-max-allowed-packet=1G",
 		"--replica-pending-jobs-size-max=1G", "--loose-replica-load-tmpdir=" + filepath.Join(r.Scratch, "tmp"),
 		// The log may contain statements that only work with settings of the instance.
 		"--loose-mysql-native-password=ON", "--innodb-strict-mode=OFF",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
@@ -18,8 +19,8 @@ func (s *Store) LogOf(dir string) logarchive.Reader {
 	return logarchive.Reader{Bucket: s.Bucket, Key: s.Sign, Log: dir}
 }
 
-// longestBackup is the assumed duration of a backup whose completion time is unknown. If the backup took longer, the
-// recovery finds transactions after the target in it, and is refused.
+// longestBackup is the assumed maximum duration of a backup whose completion time is unknown. If the backup took longer,
+// the recovery finds transactions after the target in it, and is refused.
 const longestBackup = time.Hour
 
 // BasesOf returns the verified backups among records that are in a store, without their timelines. The records must be
@@ -36,7 +37,7 @@ func BasesOf(records []v1.BackupRecord) (bases []recovery.Base, backups []*v1.Ba
 			completed = r.Spec.AnnouncedAt.Add(longestBackup)
 		}
 		bases = append(bases, recovery.Base{Record: r.Name, Begun: r.Announced().Time, Completed: completed,
-			Request: r.Spec.Request})
+			IsEstimated: r.Spec.AnnouncedAt != nil, Request: r.Spec.Request})
 		backups = append(backups, r)
 	}
 	return bases, backups
@@ -56,13 +57,48 @@ func (c Cluster) FindRecovery(ctx context.Context, choice, moment string, previo
 		out.Message = err.Error()
 		return out, nil
 	}
+	found, err := c.chooseBase(ctx, target, records)
+	if refused := new(refusedError); errors.As(err, &refused) {
+		out.Message = refused.Error()
+		return out, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	out.Backup = found.base.Record
+	out.Recovery = &v1.Recovery{At: moment, Timeline: found.line.Prefix, Segment: found.line.Number,
+		Digest: found.line.Digest, Until: recovery.Target{Time: found.line.Last.Time}.String()}
+	if out.HasPlanOf(previous) {
+		out.Plan = previous.Plan
+		return out, nil
+	}
+	out.Plan, err = c.planRecovery(ctx, target, found.base, found.line, found.record)
+	if coded := new(agent.ExitError); errors.As(err, &coded) {
+		return &v1.RecoverySource{Choice: choice, Message: coded.Error()}, nil
+	}
+	return out, err
+}
+
+// A chosenBase is the backup and the timeline with which a recovery begins.
+type chosenBase struct {
+	base   recovery.Base
+	line   recovery.Line
+	record *v1.BackupRecord
+}
+
+// A refusedError is the reason why a recovery is not possible.
+type refusedError struct{ error }
+
+// chooseBase returns the backup and the timeline for a recovery. If the recovery is not possible, it returns a
+// refusedError.
+func (c Cluster) chooseBase(ctx context.Context, target recovery.Target, records []v1.BackupRecord) (*chosenBase, error) {
 	bases, backups := BasesOf(records)
 	logs := map[string][]recovery.Line{}
-	until := time.UnixMicro(int64(target.Time)) //nolint:gosec // A time.
 	for i, r := range backups {
 		key := r.Spec.Archive.Store + "/" + r.LogPrefix()
 		lines, known := logs[key]
 		if !known {
+			var err error
 			if lines, err = c.linesOf(ctx, r); err != nil {
 				return nil, err
 			}
@@ -70,38 +106,23 @@ func (c Cluster) FindRecovery(ctx context.Context, choice, moment string, previo
 		}
 		bases[i].Lines = lines
 	}
-	if target.Time == 0 {
-		if until, err = c.momentOf(ctx, target.GTID, bases, backups); err != nil {
-			return nil, err
+	var b recovery.Base
+	var l recovery.Line
+	var err error
+	if target.Time > 0 {
+		b, l, err = recovery.Choose(time.UnixMicro(int64(target.Time)), bases) //nolint:gosec // A time.
+	} else {
+		found, lerr := c.locate(ctx, target.GTID, bases, backups)
+		if lerr != nil {
+			return nil, lerr
 		}
-		if until.IsZero() {
-			out.Message = fmt.Sprintf("transaction %s is not in the archived binary log. %s", target.GTID,
-				recovery.DescribeRanges(bases))
-			return out, nil
-		}
+		b, l, err = chooseLocated(target.GTID, found, bases)
 	}
-	b, l, err := recovery.Choose(until, bases)
 	if err != nil {
-		out.Message = err.Error()
-		return out, nil
+		return nil, &refusedError{err}
 	}
-	out.Backup = b.Record
-	out.Recovery = &v1.Recovery{At: moment, Timeline: l.Prefix, Segment: l.Number, Digest: l.Digest,
-		Until: recovery.Target{Time: l.Last.Time}.String()}
-	if out.HasPlanOf(previous) {
-		out.Plan = previous.Plan
-		return out, nil
-	}
-	for i, r := range backups {
-		if bases[i].Record != b.Record {
-			continue
-		}
-		out.Plan, err = c.planRecovery(ctx, target, b, l, r)
-		if coded := new(agent.ExitError); errors.As(err, &coded) {
-			return &v1.RecoverySource{Choice: choice, Message: coded.Error()}, nil
-		}
-	}
-	return out, err
+	i := slices.IndexFunc(bases, func(other recovery.Base) bool { return other.Record == b.Record })
+	return &chosenBase{b, l, backups[i]}, nil
 }
 
 // linesOf returns the timelines of the instance of a backup.
@@ -136,26 +157,49 @@ func (c Cluster) linesOf(ctx context.Context, r *v1.BackupRecord) ([]recovery.Li
 	return out, inStore(name, err)
 }
 
-// momentOf returns a time shortly before a transaction was committed, or the zero time if it is in no timeline. A
-// backup that was completed before that time does not contain the transaction.
-func (c Cluster) momentOf(ctx context.Context, g binlog.GTID, bases []recovery.Base,
-	backups []*v1.BackupRecord) (out time.Time, err error) {
+// A located transaction is in a segment of a timeline.
+type located struct {
+	line    logarchive.Timeline
+	segment *logarchive.Manifest
+}
+
+// locate returns all segments that contain a transaction with a GTID. There are several if the log of the server was
+// reset, because the server then begins with the same numbers again.
+func (c Cluster) locate(ctx context.Context, g binlog.GTID, bases []recovery.Base,
+	backups []*v1.BackupRecord) (out []located, err error) {
+	read := map[logarchive.Timeline]bool{}
 	for i, b := range bases {
 		for _, l := range b.Lines {
 			until, perr := binlog.ParseSet(l.Until)
 			start, serr := binlog.ParseSet(l.Start)
-			if perr != nil || serr != nil || !until.Has(g) || start.Has(g) {
+			if perr != nil || serr != nil || !until.Has(g) || start.Has(g) || read[l.Timeline] {
 				continue
 			}
+			read[l.Timeline] = true
 			err := c.ask(ctx, backups[i].Spec.Archive.Store, func(s *Store) error {
 				m, err := s.LogOf(backups[i].LogPrefix()).Find(ctx, l.Last, g)
 				if err == nil {
-					out = time.UnixMicro(int64(m.FirstTime)) //nolint:gosec // A time.
+					out = append(out, located{l.Timeline, m})
 				}
 				return err
 			})
-			return out, err
+			if err != nil {
+				return nil, err
+			}
 		}
 	}
 	return out, nil
+}
+
+// chooseLocated returns the backup and the timeline for a recovery to a transaction.
+func chooseLocated(g binlog.GTID, found []located, bases []recovery.Base) (recovery.Base, recovery.Line, error) {
+	switch len(found) {
+	case 0:
+		return recovery.Base{}, recovery.Line{}, fmt.Errorf("transaction %s is not in the archived binary log. %s", g,
+			recovery.DescribeRanges(bases))
+	case 1:
+		return recovery.ChooseTransaction(g, found[0].line, found[0].segment, bases)
+	}
+	return recovery.Base{}, recovery.Line{}, fmt.Errorf("transaction %s exists twice in the archived binary log, because the "+
+		"log of the server was reset: recover to a time instead. %s", g, recovery.DescribeRanges(bases))
 }

@@ -1,0 +1,110 @@
+//go:build mysqld && bench
+
+package recovery_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/binlog"
+)
+
+// TestRPO prints how many seconds of acknowledged writes are lost if the volume of a server and the archiver are lost
+// at a random moment under load. Only the content of the store remains. It checks that the remaining transactions are
+// the first ones of the server's log, without a hole. TRIES is the number of tries. Some of them recover completely.
+func TestRPO(t *testing.T) {
+	tries := 100
+	if n, err := strconv.Atoi(os.Getenv("TRIES")); err == nil {
+		tries = n
+	}
+	seed := uint64(time.Now().UnixNano()) //nolint:gosec // A seed.
+	t.Logf("seed %d", seed)
+	h := newHistory(t, rand.New(rand.NewPCG(seed, 0)), false) //nolint:gosec // A test.
+	load := startClients(t, h.box, 100, 8, time.Millisecond)
+	var lost []time.Duration
+	var rows []int
+	file := ""
+	recovered := 0
+	for n := range tries {
+		number := h.archiver.state().Number
+		h.await("progress", func() bool { return h.archiver.state().Number > number })
+		h.rest(0, 4*time.Second)
+		h.store.fail(isReset)
+		moment := time.Now()
+		h.box.Kill()
+		h.archiver.kill()
+		stored := h.storedSet(t.Context())
+		h.box.start(t)
+		var all []txn
+		all, file = h.box.readLog(t, file)
+		h.last().add(all)
+		last := lastStored(h.last(), stored)
+		latest, count := time.Time{}, 0
+		for i, one := range h.last().txns {
+			if hasGTID(stored, one.gtid) != (i <= last) {
+				t.Fatalf("try %d: the archive has a hole at %s", n, one.gtid)
+			}
+			acknowledged := h.clients.noteOf(one.id).acknowledged
+			if acknowledged.IsZero() {
+				acknowledged = load.noteOf(one.id).acknowledged
+			}
+			switch {
+			case acknowledged.IsZero() || acknowledged.After(moment):
+			case i > last:
+				count++
+			case acknowledged.After(latest):
+				latest = acknowledged
+			}
+		}
+		lost, rows = append(lost, moment.Sub(latest)), append(rows, count)
+		if n%(max(tries/5, 1)) == 0 {
+			h.recoverAll(t, last)
+			recovered++
+		}
+		h.archiver.start()
+	}
+	slices.Sort(lost)
+	slices.Sort(rows)
+	rank := func(part float64) int { return min(int(part*float64(len(lost))), len(lost)-1) }
+	fmt.Println("| tries | transactions | lost, median | 99th percentile | maximum | lost transactions, median | maximum | " +
+		"complete recoveries |")
+	fmt.Printf("| %d | %d | %.1f s | %.1f s | %.1f s | %d | %d | %d |\n", tries, len(h.last().txns), lost[rank(0.5)].Seconds(),
+		lost[rank(0.99)].Seconds(), lost[len(lost)-1].Seconds(), rows[rank(0.5)], rows[len(rows)-1], recovered)
+	if _, err := os.Stat(filepath.Join(h.box.root.Path, "usr", "bin", "mysqlbinlog")); err != nil {
+		fmt.Println("A loop of mysqlbinlog was not measured, because the image of the server does not contain this program.")
+	}
+}
+
+// storedSet returns the transactions up to the end of the archive, according to the store.
+func (h *history) storedSet(ctx context.Context) binlog.Set {
+	h.Helper()
+	s, err := h.cluster.Open(ctx, storeName)
+	must(h.T, err)
+	last, err := s.LogOf(h.prefix()).Last(ctx, h.archiver.state().Timeline)
+	must(h.T, err)
+	out, err := binlog.ParseSet(last.Until)
+	must(h.T, err)
+	return out
+}
+
+// recoverAll recovers to the end of the archive, compares the rows, and takes another backup.
+func (h *history) recoverAll(t *testing.T, last int) {
+	t.Helper()
+	h.clients.pause.Lock()
+	defer h.clients.pause.Unlock()
+	all := h.last()
+	p := &prepared{history: h, fault: &faults[0]}
+	goal := target{text: all.txns[last].gtid, epoch: all, index: last}
+	d := destination{"new name", h.cluster, h.allRecords()}
+	if err := p.check(h.recoverTo(d, h.find(d, goal.text)), goal); err != nil {
+		t.Errorf("%s: %v", all.txns[last].gtid, err)
+	}
+	must(t, h.clone("20261122-0300"))
+}
