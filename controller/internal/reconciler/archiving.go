@@ -226,7 +226,7 @@ func (r *archivingReconciler) reconcileInstance(ctx context.Context, s *instance
 		return 0, err
 	}
 	after := untilInterval
-	if next.OK && next.From == nil {
+	if next.OK && (next.From == nil || next.Until.Before(next.From)) {
 		after = baseInterval
 	}
 	previous := s.XR.Status.Archiving
@@ -251,6 +251,8 @@ func isArchivingNews(previous, next *v1.ArchivingStatus) bool {
 		return true
 	case next.Until == nil || previous.Until == nil:
 		return next.Until != nil
+	case previous.Until.Before(next.From) && !next.Until.Before(next.From):
+		return true // The first range of times is not empty any more.
 	}
 	return next.Until.Sub(previous.Until.Time) >= untilInterval-time.Second
 }
