@@ -75,7 +75,7 @@ func (g *generator) typeOfPart(kind, part string) string {
 	if s.Ref == nil {
 		return ""
 	}
-	name, _, _ := crd.RefParts(*s.Ref) //nolint:errcheck // The generator made the reference.
+	name, _, _ := crd.RefParts(*s.Ref)
 	return name
 }
 
@@ -130,6 +130,7 @@ func isInEveryObject(field string) bool {
 // A page is the reference page while it is being generated.
 type page struct {
 	*generator
+
 	t *testing.T
 
 	// tables contains the table of each type by its title. schemas contains the type's schema by the same title, to

@@ -66,12 +66,6 @@ func (c *startCommand) Validate() error {
 	return nil
 }
 
-// volumeStats returns the source of the free space of volumes.
-func (c *startCommand) volumeStats() volumestats.Source {
-	return volumestats.Source{URL: c.VolumeStatsURL, Selector: c.VolumeStatsSelector, TokenFile: c.VolumeStatsTokenFile,
-		CAFile: c.VolumeStatsCAFile}
-}
-
 // Run runs the controller until it is stopped.
 func (c *startCommand) Run(ctx context.Context) error {
 	ctrl.SetLogger(zap.New(zap.UseDevMode(c.Debug)))
@@ -95,6 +89,12 @@ func (c *startCommand) Run(ctx context.Context) error {
 		o.Settings.BackupClass = &c.BackupStorageClass
 	}
 	return o.Run(ctx, cfg)
+}
+
+// volumeStats returns the source of the free space of volumes.
+func (c *startCommand) volumeStats() volumestats.Source {
+	return volumestats.Source{URL: c.VolumeStatsURL, Selector: c.VolumeStatsSelector, TokenFile: c.VolumeStatsTokenFile,
+		CAFile: c.VolumeStatsCAFile}
 }
 
 // clusterDomain returns the configured domain of the cluster, the domain in resolv.conf, or the default.

@@ -108,10 +108,11 @@ func (g *StorageAutogrow) ParseBy() (percent, bytes int64, err error) {
 
 // Parse returns the rule, or an error that names the first invalid field.
 func (g *StorageAutogrow) Parse() (GrowthRule, error) {
-	out, err := GrowthRule{}, error(nil)
-	if out.Below, err = g.ParseBelow(); err != nil {
+	below, err := g.ParseBelow()
+	if err != nil {
 		return GrowthRule{}, fmt.Errorf("below %w", err)
 	}
+	out := GrowthRule{Below: below}
 	if out.ByPercent, out.By, err = g.ParseBy(); err != nil {
 		return GrowthRule{}, fmt.Errorf("by %w", err)
 	}

@@ -137,10 +137,10 @@ func (c *undoCommand) chooseTransaction(ctx context.Context, s *session, current
 	if target.Time == 0 {
 		found, err := undo.FindTransaction(ctx, current.stream, target.GTID)
 		switch {
+		case errors.Is(err, undo.ErrPurged):
+			s.sayf("Transaction %s is no longer in the binary log of the server. The archive contains it.", target.GTID)
 		case err != nil:
 			return nil, err
-		case found == nil:
-			s.sayf("Transaction %s is no longer in the binary log of the server. The archive contains it.", target.GTID)
 		default:
 			s.sayf("The transaction to undo:\n%s", describeTransaction(found))
 		}
@@ -169,12 +169,12 @@ func (c *undoCommand) chooseTransaction(ctx context.Context, s *session, current
 	if !isComplete {
 		s.sayf("The binary log of the server begins after %s: earlier transactions are not listed.", target)
 	}
-	switch {
-	case count == 0:
+	switch count {
+	case 0:
 		return nil, plainf("no transaction after %s changed or deleted rows of the tables, as far as the binary log shows: "+
 			"specify an earlier time. Rows that a foreign key deleted are not in the binary log: specify the table of the "+
 			"foreign key's parent", target)
-	case count == 1:
+	case 1:
 		s.sayf("The transaction to undo:\n%s", describeTransaction(&all[0]))
 		return &all[0].GTID, nil
 	}

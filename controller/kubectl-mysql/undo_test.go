@@ -61,7 +61,7 @@ spec:
   deletionPolicy: Discard
   restore: {from: shop, at: "before:3e11fa47-71ca-11e1-9e33-c80aa9429562:23"}
 `)
-	if diff := cmp.Diff(want.Unstructured.Object, got.Object); diff != "" {
+	if diff := cmp.Diff(want.Object, got.Object); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }

@@ -75,7 +75,7 @@ type undoTable struct {
 func newUndoReport(plan *undo.Plan) undoReport {
 	out := undoReport{Tables: []undoTable{}}
 	for _, t := range plan.Tables {
-		out.Tables = append(out.Tables, undoTable{Table: t.Before.Name.String(), IsCreated: t.IsCreated(), Deleted: t.Deleted,
+		out.Tables = append(out.Tables, undoTable{Table: t.Before.String(), IsCreated: t.IsCreated(), Deleted: t.Deleted,
 			Changed: t.Changed, Inserted: t.Inserted, Insert: t.Insert, Update: t.Update, Done: t.Done, Conflicts: t.Conflicts,
 			Partial: t.Partial})
 	}
@@ -189,9 +189,11 @@ func showResults(s *session, plan *undo.Plan, results []undo.Result) error {
 		planned := t.Insert + t.Update
 		t.Applied, t.Insert, t.Update, t.Unchanged, t.Reasons = true, r.Inserted, r.Updated, r.Unchanged, r.Reasons
 		text := fmt.Sprintf("%s: %d rows are back, and %d are changed back.", t.Table, r.Inserted, r.Updated)
+		var textSb192 strings.Builder
 		for _, reason := range slices.Sorted(maps.Keys(r.Reasons)) {
-			text += fmt.Sprintf(" %d rows stay: %s.", r.Reasons[reason], reason)
+			textSb192.WriteString(fmt.Sprintf(" %d rows stay: %s.", r.Reasons[reason], reason))
 		}
+		text += textSb192.String()
 		if r.Inserted+r.Updated+r.Unchanged != planned {
 			text += fmt.Sprintf(" The plan had %d rows.", planned)
 		}

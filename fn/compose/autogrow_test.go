@@ -33,6 +33,9 @@ func boundPVC(size string) func(*Input) {
 	}
 }
 
+// twoGi is the size of a volume that has grown, or a limit.
+const twoGi = "2Gi"
+
 // TestGrownVolume checks the size of the data PVC of a volume that grows by itself. A restored volume is as large as
 // that of its backup, although the spec still has the size from before the growth.
 func TestGrownVolume(t *testing.T) {
@@ -41,7 +44,7 @@ func TestGrownVolume(t *testing.T) {
 	}
 	backup := record("b1", 1, v1.BackupVerified, sized("3Gi"))
 	begun := func(in *Input) { in.XR.Status.Started = true }
-	limited := func(p *v1.PlatformSpec) { p.MaxStorageSize = "2Gi" }
+	limited := func(p *v1.PlatformSpec) { p.MaxStorageSize = twoGi }
 	unread := func(in *Input) { in.Required.Records = Required[v1.BackupRecord]{} }
 	for name, tc := range map[string]struct {
 		in   Input
@@ -50,14 +53,14 @@ func TestGrownVolume(t *testing.T) {
 	}{
 		"Unset":          {in: given(), want: "1Gi"},
 		"Set":            {in: given(growsTo("5Gi")), want: "1Gi"},
-		"Grown":          {in: given(growsTo("5Gi"), grownTo("2Gi"), boundPVC("1Gi")), want: "2Gi"},
-		"GrownAndUnset":  {in: given(grownTo("2Gi"), boundPVC("2Gi")), want: "2Gi"},
+		"Grown":          {in: given(growsTo("5Gi"), grownTo(twoGi), boundPVC("1Gi")), want: twoGi},
+		"GrownAndUnset":  {in: given(grownTo(twoGi), boundPVC(twoGi)), want: twoGi},
 		"GrownAndEdited": {in: given(growsTo("5Gi"), grownTo("512Mi"), boundPVC("1Gi")), want: "1Gi"},
 		"GrownUnreadable": {in: given(growsTo("5Gi"), grownTo("1e9999999"), boundPVC("1Gi")),
 			want: "1Gi"},
 		"StatusIsLost":  {in: given(growsTo("5Gi"), boundPVC("4Gi")), want: "4Gi"},
 		"LargerByHand":  {in: given(boundPVC("4Gi")), err: "smaller than the volume"},
-		"GrownHostPath": {in: given(growsTo("5Gi"), grownTo("2Gi"), inDirectory), want: "1Gi"},
+		"GrownHostPath": {in: given(growsTo("5Gi"), grownTo(twoGi), inDirectory), want: "1Gi"},
 
 		"Restore":         {in: given(growsTo("5Gi"), previous("b1"), backup), want: "3Gi"},
 		"RestoreUnsought": {in: given(growsTo("5Gi"), previous(""), backup), want: "3Gi"},
@@ -66,9 +69,9 @@ func TestGrownVolume(t *testing.T) {
 		"RestoreRuns":     {in: given(growsTo("5Gi"), previous("b1"), backup, job()), want: "3Gi"},
 		"RestoreFixed": {in: given(previous("b1"), backup),
 			err: "Set it to 3Gi or more, or set spec.storageAutogrow"},
-		"RestoreTooLarge": {in: given(growsTo("2Gi"), previous("b1"), backup),
+		"RestoreTooLarge": {in: given(growsTo(twoGi), previous("b1"), backup),
 			err: "Set it to 3Gi or more, or increase spec.storageAutogrow.to"},
-		"RestoreOverLimit": {in: given(growsTo("2Gi"), previous("b1"), backup, platform(limited)), err: "Set it to 3Gi or more"},
+		"RestoreOverLimit": {in: given(growsTo(twoGi), previous("b1"), backup, platform(limited)), err: "Set it to 3Gi or more"},
 		"RestoreNamed":     {in: given(growsTo("5Gi"), named("b1", sized("3Gi"))), want: "3Gi"},
 		"RestoreFrom": {in: given(growsTo("5Gi"), from("neighbour", record("b1", 1, v1.BackupVerified, sized("3Gi")))),
 			want: "3Gi"},
@@ -129,8 +132,8 @@ func TestMaxStorageSize(t *testing.T) {
 		"Large":         {in: given(limit("512Mi")), err: "spec.storageSize: Forbidden: 1Gi is more than the platform allows"},
 		"LargeRuns":     {in: given(limit("512Mi"), begun, boundPVC("1Gi")), warn: "at most 512Mi"},
 		"LargeGrows":    {in: given(limit("768Mi"), begun, boundPVC("512Mi")), err: "at most 768Mi"},
-		"To":            {in: given(limit("2Gi"), growsTo("3Gi")), err: "spec.storageAutogrow.to: Forbidden: 3Gi is more"},
-		"ToRuns":        {in: given(limit("2Gi"), growsTo("3Gi"), begun, boundPVC("1Gi")), warn: "at most 2Gi"},
+		"To":            {in: given(limit(twoGi), growsTo("3Gi")), err: "spec.storageAutogrow.to: Forbidden: 3Gi is more"},
+		"ToRuns":        {in: given(limit(twoGi), growsTo("3Gi"), begun, boundPVC("1Gi")), warn: "at most 2Gi"},
 		"HostPath":      {in: given(limit("512Mi"), inDirectory)},
 		"Unreadable":    {in: given(limit("all")), err: "spec.maxStorageSize of Platform"},
 		"WithoutVolume": {in: given(limit("512Mi"), asDatabase, func(in *Input) { in.XR.Spec.StorageSize = nil })},
@@ -160,7 +163,7 @@ func TestAutogrowCondition(t *testing.T) {
 		warning string
 	}{
 		"None":      {want: Condition{Unknown: true, Reason: v1.ReasonNotMonitored}},
-		"GrownOnly": {status: &v1.StorageGrowthStatus{Size: "2Gi"}, want: Condition{Unknown: true, Reason: v1.ReasonNotMonitored}},
+		"GrownOnly": {status: &v1.StorageGrowthStatus{Size: twoGi}, want: Condition{Unknown: true, Reason: v1.ReasonNotMonitored}},
 		"Monitored": {status: &v1.StorageGrowthStatus{Reason: v1.ReasonMonitored}, want: Condition{True: true,
 			Reason: v1.ReasonMonitored}},
 		"Growing": {status: &v1.StorageGrowthStatus{Reason: v1.ReasonGrowing}, want: Condition{True: true,
@@ -194,7 +197,7 @@ func TestAutogrowCondition(t *testing.T) {
 			}
 		})
 	}
-	for _, c := range composed(t, given(grownTo("2Gi"))).Conditions {
+	for _, c := range composed(t, given(grownTo(twoGi))).Conditions {
 		if c.Type == v1.ConditionStorageAutogrow {
 			t.Error("the condition exists without the field")
 		}

@@ -35,27 +35,39 @@ var (
 func TestAlertsPage(t *testing.T) {
 	table := "| alert | severity | for | fires if |\n|---|---|---|---|\n"
 	expressions := "| alert | expression |\n|---|---|\n"
+	var expressionsSb38 strings.Builder
+	var tableSb38 strings.Builder
 	for _, r := range rules(t) {
 		summary := labelInSummary.ReplaceAllStringFunc(r.Annotations["summary"], func(label string) string {
 			return "`" + strings.ToUpper(labelInSummary.FindStringSubmatch(label)[1]) + "`"
 		})
 		summary = valueInSummary.ReplaceAllString(summary, "`VALUE`")
-		table += fmt.Sprintf("| [`%s`](../troubleshoot/by-alert.md#%s) | %s | %s | %s |\n", r.Alert, strings.ToLower(r.Alert),
-			r.Labels["severity"], r.For, strings.ReplaceAll(summary, "``", "` `"))
-		expressions += fmt.Sprintf("| `%s` | `%s` |\n", r.Alert, cell(r.Expr))
+		tableSb38.WriteString(fmt.Sprintf("| [`%s`](../troubleshoot/by-alert.md#%s) | %s | %s | %s |\n", r.Alert, strings.ToLower(r.Alert),
+			r.Labels["severity"], r.For, strings.ReplaceAll(summary, "``", "` `")))
+		expressionsSb38.WriteString(fmt.Sprintf("| `%s` | `%s` |\n", r.Alert, cell(r.Expr)))
 	}
+	expressions += expressionsSb38.String()
+	table += tableSb38.String()
 	fill(t, "alerts.md", map[string]string{"alerts": table, "expressions": expressions})
 }
 
 // A dashboard is the part of a Grafana dashboard that the page describes.
 type dashboard struct {
 	Panels []struct {
-		Type, Title, Description string
-		Targets                  []struct{ Expr string }
-	}
+		Type        string `json:"type"`
+		Title       string `json:"title"`
+		Description string `json:"description"`
+		Targets     []struct {
+			Expr string `json:"expr"`
+		} `json:"targets"`
+	} `json:"panels"`
 	Templating struct {
-		List []struct{ Name, Label, Query any }
-	}
+		List []struct {
+			Name  any `json:"name"`
+			Label any `json:"label"`
+			Query any `json:"query"`
+		} `json:"list"`
+	} `json:"templating"`
 }
 
 // TestDashboardPage checks that docs/reference/dashboard.md contains each variable and each panel of the dashboard.

@@ -112,8 +112,8 @@ var typists = map[string]typist{
 	"make matrix":        byStandIns,
 
 	"make recovery-matrix": byStandIns,
-	"make test-all":      byStandIns,
-	"make install":       onCluster("make install"),
+	"make test-all":        byStandIns,
+	"make install":         onCluster("make install"),
 
 	"make cluster-up":              byCluster,
 	"make cluster-load":            byCluster,

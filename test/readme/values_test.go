@@ -102,8 +102,9 @@ func TestLogMessagesExist(t *testing.T) {
 // TestMatrixCounts checks that docs/contribute/evidence.md has the counts of the results of the matrix.
 func TestMatrixCounts(t *testing.T) {
 	var results map[string]struct {
-		Digest, Senseless string
-		Passed            bool
+		Digest    string `json:"digest"`
+		Senseless string `json:"senseless"`
+		Passed    bool   `json:"passed"`
 	}
 	if err := json.Unmarshal([]byte(file(t, "docs/matrix/results.json")), &results); err != nil {
 		t.Fatal(err)

@@ -34,7 +34,7 @@ func run(args []string) error {
 	case len(args) == 4 && args[0] == "version":
 		atRoot, err := addVersion(args[1], args[2], args[3])
 		if err == nil && atRoot {
-			fmt.Println("root") //nolint:forbidigo // The Makefile reads it.
+			fmt.Println("root")
 		}
 		return err
 	case len(args) == 3 && args[0] == "root":

@@ -74,8 +74,8 @@ func TestRoot(t *testing.T) {
 		}
 	}
 	var listed struct {
-		Root     string
-		Versions []string
+		Root     string   `json:"root"`
+		Versions []string `json:"versions"`
 	}
 	if err := json.Unmarshal([]byte(read(t, pages, versionsFile)), &listed); err != nil {
 		t.Fatal(err)

@@ -145,8 +145,8 @@ func (a *StoreAdoption) print(done *v1.StoreAdoption) error {
 		if b.AnnouncedAt != nil {
 			taken = b.AnnouncedAt.UTC().Format(time.DateTime)
 		}
-		fmt.Fprintln(w, strings.Join([]string{b.Namespace, b.Kind, b.Instance, b.Name, taken, b.Version,
-			v1.RoundedSize(b.Size), a.whatBecomes(b)}, "\t")) //nolint:errcheck // Flush reports it.
+		_, _ = fmt.Fprintln(w, strings.Join([]string{b.Namespace, b.Kind, b.Instance, b.Name, taken, b.Version,
+			v1.RoundedSize(b.Size), a.whatBecomes(b)}, "\t"))
 	}
 	if err := w.Flush(); err != nil {
 		return err

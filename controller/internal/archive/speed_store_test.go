@@ -177,7 +177,7 @@ func (s *storeSpeed) access(grant gateway.Grant, extra map[string][]byte) string
 func (s *storeSpeed) recordPrefix(n int) string { return fmt.Sprintf("v1/ns/xr/record-%d", n) }
 
 func (s *storeSpeed) toStore(n int) {
-	access := s.access(gateway.Grant{Dir: s.recordPrefix(n)},
+	access := s.access(gateway.Grant{Prefix: s.recordPrefix(n)},
 		map[string][]byte{RecipientsFile: []byte(s.identity.Recipient().String())})
 	s.report = s.run(&s.backup, "backup", "--volume="+s.volume, "--object="+s.recordPrefix(n), "--access="+access,
 		"--record=one", "--xr=uid", "--namespace=default", "--name=shop")

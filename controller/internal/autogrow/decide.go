@@ -115,6 +115,17 @@ func Decide(in Input) Decision {
 	return in.decideMeasured(max(wanted, v.Capacity))
 }
 
+// IsLow reports whether less than a percentage of a file system is free.
+func IsLow(u volumestats.Usage, below int64) bool { return u.Available < u.Capacity/100*below }
+
+// Refuse returns the decision after the API server has refused the growth.
+func (in Input) Refuse(message string) Decision {
+	in.Memory.Refusals++
+	in.Memory.Refusal = message
+	in.Memory.RetryAt = in.Now.Add(min(firstRetry<<min(in.Memory.Refusals-1, 8), longestRetry))
+	return in.refused()
+}
+
 // decideMeasured decides about a volume whose usage is known and that has the requested size.
 func (in Input) decideMeasured(current int64) Decision {
 	u := in.Usage
@@ -137,9 +148,6 @@ func (in Input) decideMeasured(current int64) Decision {
 	return in.grow(current)
 }
 
-// IsLow reports whether less than a percentage of a file system is free.
-func IsLow(u volumestats.Usage, below int64) bool { return u.Available < u.Capacity/100*below }
-
 // grow decides about a volume with too little free space.
 func (in Input) grow(current int64) Decision {
 	limit, source := in.Rule.To, "spec.storageAutogrow.to"
@@ -158,14 +166,6 @@ func (in Input) grow(current int64) Decision {
 		sizeText(current), sizeText(next), in.Rule.Below))
 	out.Record, out.Grows, out.FileSystem = next, true, in.Usage.Capacity
 	return out
-}
-
-// Refuse returns the decision after the API server has refused the growth.
-func (in Input) Refuse(message string) Decision {
-	in.Memory.Refusals++
-	in.Memory.Refusal = message
-	in.Memory.RetryAt = in.Now.Add(min(firstRetry<<min(in.Memory.Refusals-1, 8), longestRetry))
-	return in.refused()
 }
 
 func (in Input) refused() Decision {

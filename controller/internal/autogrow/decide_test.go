@@ -166,7 +166,7 @@ func TestOneStepAtATime(t *testing.T) {
 // is reported in the meantime.
 func TestRefuse(t *testing.T) {
 	in := filling(0)
-	var delays []time.Duration
+	delays := make([]time.Duration, 0, 8)
 	for range 8 {
 		if got := Decide(in); !got.Grows {
 			t.Fatalf("it does not retry: %+v", got)

@@ -153,7 +153,7 @@ func (r *Effects) readPayload(body []byte, visit func(Effect)) error {
 			break
 		}
 		if kind == compression {
-			if method, _, _, err = takeInt(value); err != nil {
+			if method, _, err = takeInt(value); err != nil {
 				return err
 			}
 		}
@@ -186,11 +186,11 @@ func (r *Effects) readPayload(body []byte, visit func(Effect)) error {
 
 // nextField reads a field of a compressed transaction: its type, its length and its value.
 func nextField(body []byte) (kind uint64, value, rest []byte, err error) {
-	kind, _, rest, err = takeInt(body)
+	kind, rest, err = takeInt(body)
 	if err != nil || kind == 0 {
 		return kind, nil, rest, err
 	}
-	size, _, rest, err := takeInt(rest)
+	size, rest, err := takeInt(rest)
 	if err != nil || size > uint64(len(rest)) {
 		return 0, nil, nil, errMalformed
 	}
@@ -198,10 +198,10 @@ func nextField(body []byte) (kind uint64, value, rest []byte, err error) {
 }
 
 // takeInt reads a length-encoded integer.
-func takeInt(body []byte) (value uint64, isNull bool, rest []byte, err error) {
+func takeInt(body []byte) (value uint64, rest []byte, err error) {
 	if len(body) == 0 || len(body) < lengthOfInt(body[0]) {
-		return 0, false, nil, errMalformed
+		return 0, nil, errMalformed
 	}
-	value, isNull, size := mysql.LengthEncodedInt(body)
-	return value, isNull, body[size:], nil
+	value, _, size := mysql.LengthEncodedInt(body)
+	return value, body[size:], nil
 }

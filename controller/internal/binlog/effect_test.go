@@ -21,15 +21,15 @@ func rawEvent(kind byte, body []byte) []byte {
 
 func queryEvent(schema, text string) []byte {
 	body := make([]byte, 13)
-	body[8] = byte(len(schema))
-	body[11] = 3 // The length of the variables.
+	body[8] = byte(len(schema)) //nolint:gosec // The names of this test are short.
+	body[11] = 3                // The length of the variables.
 	return rawEvent(typeQuery, slices.Concat(body, []byte("abc"), []byte(schema), []byte{0}, []byte(text)))
 }
 
 func tableEvent(id byte, schema, table string) []byte {
-	return rawEvent(typeTableMap, slices.Concat([]byte{id, 0, 0, 0, 0, 0, 1, 0, byte(len(schema))}, []byte(schema), []byte{0,
-		byte(len(table))},
-		[]byte(table), []byte{0, 1, 3}))
+	lengths := [2]byte{byte(len(schema)), byte(len(table))} //nolint:gosec // As above.
+	return rawEvent(typeTableMap, slices.Concat([]byte{id, 0, 0, 0, 0, 0, 1, 0, lengths[0]}, []byte(schema),
+		[]byte{0, lengths[1]}, []byte(table), []byte{0, 1, 3}))
 }
 
 func rowsEvent(kind, id byte, size int) []byte {
@@ -50,7 +50,7 @@ func payloadEvent(t *testing.T, method byte, events ...[]byte) []byte {
 	if method == 255 {
 		field = []byte{2, 3, 0xfc, 255, 0, 0}
 	}
-	return rawEvent(typePayload, append(field, raw...))
+	return rawEvent(typePayload, slices.Concat(field, raw))
 }
 
 func readEffects(events ...[]byte) (out []Effect, err error) {
@@ -98,7 +98,7 @@ func TestEffectsOfDamage(t *testing.T) {
 	for range 20000 {
 		e := bytes.Clone(all[r.IntN(len(all))])
 		for range 1 + r.IntN(3) {
-			e[5+r.IntN(len(e)-5)] = byte(r.IntN(256))
+			e[5+r.IntN(len(e)-5)] = byte(r.IntN(256)) //nolint:gosec // A byte.
 		}
 		_, _ = readEffects(tableEvent(1, "shop", "a"), e[:headerSize+r.IntN(len(e)-headerSize+1)])
 	}

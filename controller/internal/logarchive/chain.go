@@ -114,6 +114,41 @@ func (r Reader) FindAfter(ctx context.Context, last *Last, micros uint64) (*Mani
 	return r.findFirst(ctx, last, func(m *Manifest) (bool, error) { return m.MaxTime > micros, nil })
 }
 
+// MaxSteps is the maximum number of segments with a step of the clock that FindStep reads.
+const MaxSteps = 100
+
+// FindStep returns the segment of a timeline in which a time is ambiguous because the clock of the server went
+// backwards, or nil. It reads only the segments with a step, from the last one back to the first one that ends before
+// the time. It returns false if there are too many of them.
+func (r Reader) FindStep(ctx context.Context, last *Last, micros uint64) (step *Manifest, isComplete bool, err error) {
+	number := last.SteppedAt
+	for range MaxSteps {
+		if number < 1 {
+			return nil, true, nil
+		}
+		m, err := r.Segment(ctx, last.Timeline, number)
+		switch {
+		case store.Is(err, store.NotFound): // It was pruned, so that the earlier ones were pruned, too.
+			return nil, true, nil
+		case err != nil:
+			return nil, false, err
+		case m.MakesAmbiguous(micros):
+			return m.Manifest, true, nil
+		case m.MaxTime <= micros || number == 1:
+			return nil, true, nil
+		}
+		before, err := r.Segment(ctx, last.Timeline, number-1)
+		switch {
+		case store.Is(err, store.NotFound):
+			return nil, true, nil
+		case err != nil:
+			return nil, false, err
+		}
+		number = before.SteppedAt
+	}
+	return nil, false, nil
+}
+
 // findFirst returns the first segment of a timeline for which a condition is true, or the last segment. The condition
 // must be true for all segments after that one.
 func (r Reader) findFirst(ctx context.Context, last *Last, isWanted func(*Manifest) (bool, error)) (*Manifest, error) {
@@ -149,41 +184,6 @@ func (r Reader) findFirst(ctx context.Context, last *Last, isWanted func(*Manife
 		}
 	}
 	return found, nil
-}
-
-// MaxSteps is the maximum number of segments with a step of the clock that FindStep reads.
-const MaxSteps = 100
-
-// FindStep returns the segment of a timeline in which a time is ambiguous because the clock of the server went
-// backwards, or nil. It reads only the segments with a step, from the last one back to the first one that ends before
-// the time. It returns false if there are too many of them.
-func (r Reader) FindStep(ctx context.Context, last *Last, micros uint64) (step *Manifest, isComplete bool, err error) {
-	number := last.SteppedAt
-	for range MaxSteps {
-		if number < 1 {
-			return nil, true, nil
-		}
-		m, err := r.Segment(ctx, last.Timeline, number)
-		switch {
-		case store.Is(err, store.NotFound): // It was pruned, so that the earlier ones were pruned, too.
-			return nil, true, nil
-		case err != nil:
-			return nil, false, err
-		case m.MakesAmbiguous(micros):
-			return m.Manifest, true, nil
-		case m.MaxTime <= micros || number == 1:
-			return nil, true, nil
-		}
-		before, err := r.Segment(ctx, last.Timeline, number-1)
-		switch {
-		case store.Is(err, store.NotFound):
-			return nil, true, nil
-		case err != nil:
-			return nil, false, err
-		}
-		number = before.SteppedAt
-	}
-	return nil, false, nil
 }
 
 // head returns the head of a timeline. It is empty if it was not written yet or is damaged. It is only a hint, so a

@@ -132,17 +132,25 @@ func (r *archivingReconciler) Reconcile(ctx context.Context, k instance.Key) (re
 
 // watchArchiving starts the controller for a kind.
 func (r *archivingReconciler) watchArchiving(mgr ctrl.Manager, c composites, kind instance.Kind, atOnce int) error {
-	name := strings.ToLower(kind.InstanceKind()) + "-archiving"
+	r.mu.Lock()
+	changed := make(chan event.TypedGenericEvent[instance.Key], maxChanged)
+	r.changed[kind.InstanceKind()] = changed
+	r.mu.Unlock()
+	return watchChanged(mgr, c, kind, "archiving", changed, atOnce, r)
+}
+
+// watchChanged starts a reconciler for a kind. It is called for each change of a composite resource, and for the keys
+// that it sends itself.
+func watchChanged(mgr ctrl.Manager, c composites, kind instance.Kind, suffix string,
+	changed chan event.TypedGenericEvent[instance.Key], atOnce int, r reconcile.TypedReconciler[instance.Key]) error {
+	name := strings.ToLower(kind.InstanceKind()) + "-" + suffix
 	keys := handler.TypedFuncs[instance.Key, instance.Key]{
 		GenericFunc: func(_ context.Context, e event.TypedGenericEvent[instance.Key], q queueOf) { q.Add(e.Object) },
 	}
-	r.mu.Lock()
-	r.changed[kind.InstanceKind()] = make(chan event.TypedGenericEvent[instance.Key], maxChanged)
-	r.mu.Unlock()
 	return builder.TypedControllerManagedBy[instance.Key](mgr).
 		Named(name).
 		WatchesRawSource(c.xrs(kind)).
-		WatchesRawSource(source.TypedChannel(r.changed[kind.InstanceKind()], keys)).
+		WatchesRawSource(source.TypedChannel(changed, keys)).
 		WithOptions(controller.TypedOptions[instance.Key]{MaxConcurrentReconciles: atOnce}).
 		WithLogConstructor(logFor(mgr, name)).
 		Complete(r)

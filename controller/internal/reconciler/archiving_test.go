@@ -52,6 +52,9 @@ func offsiteArchiver(k instance.Key, started time.Time) *runningArchiver {
 // deletedAt marks an instance as being deleted.
 func deletedAt(s *instance.State) { s.XR.SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1, 0)}) }
 
+// anotherXR is the UID of another composite resource.
+const anotherXR = "another"
+
 // disabled turns off the archive of an instance.
 func disabled(s *instance.State) { s.XR.Spec.Backup.Continuous.Enabled = new(bool) }
 
@@ -167,7 +170,7 @@ func TestStopOthers(t *testing.T) {
 		"Default":      {change: func(s *instance.State) { s.XR.Spec.Backup.Continuous = nil }, keeps: true},
 		"Disabled":     {change: disabled},
 		"AnotherStore": {change: func(s *instance.State) { s.XR.Status.BackupStore = "other" }},
-		"AnotherXR":    {change: func(s *instance.State) { s.Instance.XR = "another" }},
+		"AnotherXR":    {change: func(s *instance.State) { s.Instance.XR = anotherXR }},
 		"Ended":        {isGone: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -549,10 +552,10 @@ func TestArchivingSeries(t *testing.T) {
 	a.archiver.failure, a.archiver.isUnsupported = "", false
 	a.sent(t)
 	another := archivedDatabase(a.key)
-	another.Instance.XR = "another"
+	another.Instance.XR = anotherXR
 	deletedAt(another)
 	a.gathers.instances = []*instance.State{another, a.state}
-	a.running["another"] = offsiteArchiver(a.key, time.Time{})
+	a.running[anotherXR] = offsiteArchiver(a.key, time.Time{})
 	a.sent(t)
 	want("a previous instance with the same name is being deleted", works, until)
 	a.state.XR.Spec.Backup.Continuous = &v1.ContinuousBackup{}

@@ -3,7 +3,6 @@ package reconciler
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -15,14 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/autogrow"
@@ -65,20 +60,11 @@ type watchedVolume struct {
 
 // watchGrowth starts the controller for a kind.
 func (r *growthReconciler) watchGrowth(mgr ctrl.Manager, c composites, kind instance.Kind, atOnce int) error {
-	name := strings.ToLower(kind.InstanceKind()) + "-storage"
-	keys := handler.TypedFuncs[instance.Key, instance.Key]{
-		GenericFunc: func(_ context.Context, e event.TypedGenericEvent[instance.Key], q queueOf) { q.Add(e.Object) },
-	}
 	r.mu.Lock()
-	r.changed[kind.InstanceKind()] = make(chan event.TypedGenericEvent[instance.Key], maxChanged)
+	changed := make(chan event.TypedGenericEvent[instance.Key], maxChanged)
+	r.changed[kind.InstanceKind()] = changed
 	r.mu.Unlock()
-	return builder.TypedControllerManagedBy[instance.Key](mgr).
-		Named(name).
-		WatchesRawSource(c.xrs(kind)).
-		WatchesRawSource(source.TypedChannel(r.changed[kind.InstanceKind()], keys)).
-		WithOptions(controller.TypedOptions[instance.Key]{MaxConcurrentReconciles: atOnce}).
-		WithLogConstructor(logFor(mgr, name)).
-		Complete(r)
+	return watchChanged(mgr, c, kind, "storage", changed, atOnce, r)
 }
 
 // Start reads the free space of all volumes once a minute while there are volumes that may grow. The manager calls it
@@ -101,6 +87,30 @@ func (r *growthReconciler) Start(ctx context.Context) error {
 		case <-time.After(pause):
 		}
 	}
+}
+
+// Reconcile checks the volumes of all instances with a name.
+func (r *growthReconciler) Reconcile(ctx context.Context, k instance.Key) (reconcile.Result, error) {
+	instances, err := r.gather.GatherXRs(ctx, k)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	r.forgetOthers(k, instances)
+	out := reconcile.Result{}
+	for _, s := range instances {
+		rule, ok := growthRule(s.XR)
+		if !ok {
+			continue
+		}
+		out.RequeueAfter = growthInterval
+		switch err := r.reconcileInstance(ctx, k, s, rule); {
+		case isChangedOrGone(err):
+			return reconcile.Result{RequeueAfter: settle}, nil // The next reconcile reads the current state.
+		case err != nil:
+			return reconcile.Result{}, err
+		}
+	}
+	return out, nil
 }
 
 // refresh reads the free space, and returns the number of consecutive failures.
@@ -138,30 +148,6 @@ func (r *growthReconciler) announceRestless() {
 		default:
 		}
 	}
-}
-
-// Reconcile checks the volumes of all instances with a name.
-func (r *growthReconciler) Reconcile(ctx context.Context, k instance.Key) (reconcile.Result, error) {
-	instances, err := r.gather.GatherXRs(ctx, k)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	r.forgetOthers(k, instances)
-	out := reconcile.Result{}
-	for _, s := range instances {
-		rule, ok := growthRule(s.XR)
-		if !ok {
-			continue
-		}
-		out.RequeueAfter = growthInterval
-		switch err := r.reconcileInstance(ctx, k, s, rule); {
-		case isChangedOrGone(err):
-			return reconcile.Result{RequeueAfter: settle}, nil // The next reconcile reads the current state.
-		case err != nil:
-			return reconcile.Result{}, err
-		}
-	}
-	return out, nil
 }
 
 // growthRule returns the rule by which the volume of an instance grows. It returns false if the volume does not grow.

@@ -52,13 +52,13 @@ func newRealCluster(t *testing.T) *realCluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	secrets.Credentials.Namespace, secrets.Key.Namespace = "system", "system"
+	secrets.Credentials.Namespace, secrets.Key.Namespace = systemNamespace, systemNamespace
 	scheme, err := instance.NewScheme()
 	if err != nil {
 		t.Fatal(err)
 	}
 	kube := fake.NewClientBuilder().WithScheme(scheme).WithObjects(b, secrets.Credentials, secrets.Key).Build()
-	return &realCluster{Cluster: Cluster{Reader: kube, Namespace: "system", Clock: time.Now}, kube: kube, proxy: p,
+	return &realCluster{Cluster: Cluster{Reader: kube, Namespace: systemNamespace, Clock: time.Now}, kube: kube, proxy: p,
 		open: open, backupStore: b}
 }
 
@@ -274,12 +274,12 @@ func TestRealAccess(t *testing.T) {
 			t.Errorf("%s: access is given", subject)
 		}
 	}
-	state := &GatewayState{Namespace: "system", Now: time.Now()}
+	state := &GatewayState{Namespace: systemNamespace, Now: time.Now()}
 	signer, err := NextSigner(state)
 	if err != nil {
 		t.Fatal(err)
 	}
-	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: GatewayName},
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: GatewayName},
 		Spec: corev1.ServiceSpec{ClusterIP: "10.0.0.7"}}
 	if err := errors.Join(c.kube.Create(context.Background(), signer),
 		c.kube.Create(context.Background(), service)); err != nil {

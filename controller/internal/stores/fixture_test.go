@@ -15,6 +15,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
 )
 
+// systemNamespace is the namespace of the controller.
+const systemNamespace = "system"
+
 var now = time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
 
 func newIdentity(t *testing.T) *age.X25519Identity {

@@ -100,14 +100,14 @@ func TestSwallowingStore(t *testing.T) {
 		s.Name, s.Spec.Endpoint, s.Spec.CABundle, s.Spec.PathStyle, s.Spec.Bucket =
 			name, settings.Endpoint, settings.CA, true, settings.Bucket
 		for _, secret := range []*corev1.Secret{secrets.Credentials, secrets.Key} {
-			secret.Namespace, secret.Name = "system", name+"-"+secret.Name
+			secret.Namespace, secret.Name = systemNamespace, name+"-"+secret.Name
 			objects = append(objects, secret)
 		}
 		s.Spec.CredentialsSecretRef.Name, s.Spec.KeySecretRef.Name = secrets.Credentials.Name, secrets.Key.Name
 		objects = append(objects, s)
 	}
 	kube := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
-	c := Cluster{Reader: kube, Namespace: "system", Clock: time.Now, Lanes: NewLanes(time.Now)}
+	c := Cluster{Reader: kube, Namespace: systemNamespace, Clock: time.Now, Lanes: NewLanes(time.Now)}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	origin := newEntry("one", "x.tar.zst").Spec.Instance

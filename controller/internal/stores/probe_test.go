@@ -74,7 +74,7 @@ func TestWorkloadIdentity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	state := &GatewayState{Namespace: "system", Now: now}
+	state := &GatewayState{Namespace: systemNamespace, Now: now}
 	if state.Signer, err = NextSigner(state); err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +242,7 @@ func TestSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	state := &GatewayState{Namespace: "system", Now: now}
+	state := &GatewayState{Namespace: systemNamespace, Now: now}
 	if state.Signer, err = NextSigner(state); err != nil || state.Signer == nil {
 		t.Fatalf("want a signer, got %v", err)
 	}

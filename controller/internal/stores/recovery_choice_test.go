@@ -38,7 +38,7 @@ func (f *logFixture) addSegment(t *testing.T, first, last, latest time.Time) {
 	m := logarchive.Manifest{Number: f.count, Previous: f.last, Segment: fmt.Sprintf("%010d-abcdefghij.binlog.zst", f.count),
 		SHA256: strings.Repeat("a", 64), ServerUUID: source, GTIDs: fmt.Sprintf("%s:%d-%d", source, begin+1, begin+3),
 		Until: fmt.Sprintf("%s:1-%d", source, begin+3), LastGTID: fmt.Sprintf("%s:%d", source, begin+3),
-		FirstTime: uint64(first.UnixMicro()), LastTime: uint64(last.UnixMicro()), MaxTime: uint64(latest.UnixMicro())} //nolint:gosec // Times.
+		FirstTime: uint64(first.UnixMicro()), LastTime: uint64(last.UnixMicro()), MaxTime: uint64(latest.UnixMicro())}
 	if f.start > 0 {
 		m.Start = fmt.Sprintf("%s:1-%d", source, f.start)
 	}
@@ -57,7 +57,7 @@ func (f *logFixture) addSegment(t *testing.T, first, last, latest time.Time) {
 func (f *logFixture) writeHead(t *testing.T, until time.Time) {
 	t.Helper()
 	key := path.Join(f.line.Prefix, "head.json")
-	raw, err := f.Sign.Sign(key, logarchive.Head{Number: f.count, Until: uint64(until.UnixMicro())}) //nolint:gosec // A time.
+	raw, err := f.Sign.Sign(key, logarchive.Head{Number: f.count, Until: uint64(until.UnixMicro())})
 	if err == nil {
 		err = f.Put(t.Context(), key, raw)
 	}
@@ -78,7 +78,7 @@ func newRecord(name string, begun, completed time.Time) v1.BackupRecord {
 // TestChooseRecovery checks which backup and which log a recovery begins with, and that each refusal says what is
 // possible.
 func TestChooseRecovery(t *testing.T) {
-	after := func(d time.Duration) time.Time { return now.Add(d) }
+	after := now.Add
 	base := newRecord("base", after(10*time.Second), after(12*time.Second))
 	imported := newRecord("base", after(48*time.Hour), after(48*time.Hour))
 	imported.Spec.AnnouncedAt = &metav1.Time{Time: after(10 * time.Second)}
@@ -110,7 +110,7 @@ func TestChooseRecovery(t *testing.T) {
 			b, secrets := newBackupStore(nil, nil)
 			b.Spec.Endpoint, b.Spec.CABundle, b.Spec.PathStyle = m.Settings().Endpoint, m.CA(), true
 			b.Spec.Bucket = m.Settings().Bucket
-			secrets.Credentials.Namespace, secrets.Key.Namespace = "system", "system"
+			secrets.Credentials.Namespace, secrets.Key.Namespace = systemNamespace, systemNamespace
 			open, err := Open(b, secrets)
 			if err != nil {
 				t.Fatal(err)
@@ -136,7 +136,7 @@ func TestChooseRecovery(t *testing.T) {
 				t.Fatal(err)
 			}
 			kube := fake.NewClientBuilder().WithScheme(scheme).WithObjects(b, secrets.Credentials, secrets.Key).Build()
-			c := Cluster{Reader: kube, Namespace: "system", Clock: time.Now}
+			c := Cluster{Reader: kube, Namespace: systemNamespace, Clock: time.Now}
 			target, err := recovery.ParseTarget(tc.target)
 			if err != nil {
 				t.Fatal(err)

@@ -85,7 +85,7 @@ func newArchivedCluster(t *testing.T, recipient, identity *age.X25519Identity, s
 		t.Fatal(err)
 	}
 	out.records = []v1.BackupRecord{r}
-	out.Cluster = Cluster{Namespace: "system", Clock: time.Now}
+	out.Cluster = Cluster{Namespace: systemNamespace, Clock: time.Now}
 	secrets.Credentials.Namespace, secrets.Key.Namespace = out.Namespace, out.Namespace
 	out.Reader = fake.NewClientBuilder().WithScheme(scheme).WithObjects(b, secrets.Credentials, secrets.Key).Build()
 	return out

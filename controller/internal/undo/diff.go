@@ -27,7 +27,7 @@ func findChanges(before, after Rows, key []Column, visit func(Change) error) err
 		return err
 	}
 	for left.row != nil || right.row != nil {
-		order := 0
+		var order int
 		switch {
 		case right.row == nil:
 			order = -1
@@ -83,7 +83,7 @@ func (s *sortedRows) readNext() error {
 // compareKeys compares the keys of two rows: integers as numbers, and everything else as bytes.
 func compareKeys(key []Column, a, b Row) int {
 	for i, c := range key {
-		order := 0
+		var order int
 		if k, _ := c.kindOf(); k == kindInteger {
 			order = compareIntegers(a[i], b[i])
 		} else {

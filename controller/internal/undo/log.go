@@ -70,7 +70,10 @@ func OpenLog(ctx context.Context, s *Server, connect func(context.Context) (*bin
 	return out, nil
 }
 
-// FindTransaction returns the transaction with a GTID. If the server has deleted it from its binary log, it returns nil.
+// ErrPurged is the error for a transaction that the server has deleted from its binary log.
+var ErrPurged = errors.New("the transaction is no longer in the binary log of the server")
+
+// FindTransaction returns the transaction with a GTID, or ErrPurged.
 func FindTransaction(ctx context.Context, connect func(context.Context) (*binlog.Stream, error), g binlog.GTID) (out *Transaction,
 	err error) {
 	stream, err := connect(ctx)
@@ -82,7 +85,7 @@ func FindTransaction(ctx context.Context, connect func(context.Context) (*binlog
 		return nil, fmt.Errorf("the server has no transaction %s", g)
 	}
 	if stream.State.Purged.Has(g) {
-		return nil, nil
+		return nil, ErrPurged
 	}
 	err = readTransactions(ctx, stream, stream.State.Executed.Without(g.Set()), func(t Transaction) bool {
 		out = &t
@@ -176,19 +179,6 @@ func readTransactions(ctx context.Context, stream *binlog.Stream, after binlog.S
 	}
 }
 
-// addEffect adds an effect to the sums.
-func (t *Transaction) addEffect(one binlog.Effect) {
-	i := slices.IndexFunc(t.Effects, func(e Effect) bool {
-		return e.Kind == one.Kind && e.Schema == one.Schema && e.Table == one.Table && one.Kind != binlog.EffectStatement
-	})
-	if i < 0 {
-		t.Effects = append(t.Effects, Effect{Effect: one, Events: 1})
-		return
-	}
-	t.Effects[i].Events++
-	t.Effects[i].Size += one.Size
-}
-
 // destructive matches statements that can delete or change rows. Other statements, such as GRANT, are not listed.
 var destructive = regexp.MustCompile(`(?is)^\s*(/\*.*?\*/\s*)*(TRUNCATE|DROP\s+(TABLE|DATABASE|SCHEMA)|ALTER\s+TABLE|RENAME\s+TABLE|` +
 	`DELETE|UPDATE|REPLACE|WITH)\b`)
@@ -211,6 +201,19 @@ func (t *Transaction) Touches(tables []Name) bool {
 			return strings.EqualFold(n.Schema, e.Schema) && strings.EqualFold(n.Table, e.Table)
 		})
 	})
+}
+
+// addEffect adds an effect to the sums.
+func (t *Transaction) addEffect(one binlog.Effect) {
+	i := slices.IndexFunc(t.Effects, func(e Effect) bool {
+		return e.Kind == one.Kind && e.Schema == one.Schema && e.Table == one.Table && one.Kind != binlog.EffectStatement
+	})
+	if i < 0 {
+		t.Effects = append(t.Effects, Effect{Effect: one, Events: 1})
+		return
+	}
+	t.Effects[i].Events++
+	t.Effects[i].Size += one.Size
 }
 
 // mentionsTable reports whether a statement contains the name of a table, or drops a whole database.

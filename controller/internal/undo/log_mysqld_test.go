@@ -19,7 +19,7 @@ import (
 // TestRealLog lists the transactions of a real server after a time, over several files of its binary log.
 func TestRealLog(t *testing.T) {
 	root := rootfs.Find(t)
-	template := filepath.Join(dir(t), "d")
+	template := filepath.Join(newDir(t), "d")
 	if out, err := program(root, "--no-defaults", "--datadir="+template, "--initialize-insecure").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -103,7 +103,7 @@ func TestRealLog(t *testing.T) {
 		t.Error("a transaction that does not exist was found")
 	}
 	n.exec(t, "PURGE BINARY LOGS TO '"+log.Files[len(log.Files)-1]+"'")
-	if found, err := FindTransaction(t.Context(), log.Connect, all[0].GTID); err != nil || found != nil {
+	if found, err := FindTransaction(t.Context(), log.Connect, all[0].GTID); !errors.Is(err, ErrPurged) {
 		t.Errorf("a purged transaction was found: %v, %v", found, err)
 	}
 }

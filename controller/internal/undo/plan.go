@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -386,7 +387,7 @@ func (w *tableWriter) findSpellings(ctx context.Context, batch []Change) error {
 	return s.readCurrent(ctx, queries, func(i int, after Row) error {
 		if after != nil {
 			c := &batch[deleted[i]]
-			c.After = append(c.Before[:len(w.table.key):len(w.table.key)], after...)
+			c.After = slices.Concat(c.Before[:len(w.table.key)], after)
 			w.table.Deleted, w.table.Inserted, w.table.Changed = w.table.Deleted-1, w.table.Inserted-1, w.table.Changed+1
 		}
 		return nil
@@ -434,7 +435,8 @@ func (w *tableWriter) writeRow(c Change, current Row) error {
 
 // updatedQuery returns the query that returns 1 if the columns already have their former values.
 func (t *Target) updatedQuery(c Change, columns []int) string {
-	conditions := []string{t.keyCondition(c.Before)}
+	conditions := make([]string, 0, 1+len(columns))
+	conditions = append(conditions, t.keyCondition(c.Before))
 	for _, i := range columns {
 		conditions = append(conditions, t.columns[i].isCurrent(t.valuesOf(c.Before)[i]))
 	}

@@ -62,41 +62,9 @@ func (s *Server) Close() error {
 	return s.conn.Close()
 }
 
-// secondSession returns a second session.
-func (s *Server) secondSession(ctx context.Context) (out *Server, err error) {
-	if s.other == nil {
-		s.other, err = Open(ctx, s.db)
-	}
-	return s.other, err
-}
-
 // Executed returns the GTIDs of all transactions of the server.
 func (s *Server) Executed(ctx context.Context) (out string, err error) {
 	return out, s.conn.QueryRowContext(ctx, "SELECT @@gtid_executed").Scan(&out)
-}
-
-// readTexts returns the rows of a query as texts. NULL becomes an empty text.
-func (s *Server) readTexts(ctx context.Context, query string) (out [][]string, err error) {
-	rows, err := s.conn.QueryContext(ctx, query)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the definitions of tables: %w", err)
-	}
-	defer rows.Close() //nolint:errcheck // rows.Err returns the error.
-	read, err := newRowReader(rows)
-	if err != nil {
-		return nil, err
-	}
-	for {
-		row, err := read.Next()
-		if err != nil || row == nil {
-			return out, err
-		}
-		line := make([]string, len(row))
-		for i, value := range row {
-			line[i] = string(value)
-		}
-		out = append(out, line)
-	}
 }
 
 // systemSchemas are the databases of the server itself.
@@ -135,6 +103,38 @@ func (s *Server) Read(ctx context.Context, n Name) (*Table, error) {
 			IsTouched:   strings.Contains(extra, "ON UPDATE")})
 	}
 	return t, errors.Join(s.readKeys(ctx, t, where), s.readParents(ctx, t, where), s.readCreate(ctx, t, schema, table))
+}
+
+// secondSession returns a second session.
+func (s *Server) secondSession(ctx context.Context) (out *Server, err error) {
+	if s.other == nil {
+		s.other, err = Open(ctx, s.db)
+	}
+	return s.other, err
+}
+
+// readTexts returns the rows of a query as texts. NULL becomes an empty text.
+func (s *Server) readTexts(ctx context.Context, query string) (out [][]string, err error) {
+	rows, err := s.conn.QueryContext(ctx, query)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the definitions of tables: %w", err)
+	}
+	defer rows.Close() //nolint:errcheck // rows.Err returns the error.
+	read, err := newRowReader(rows)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		row, err := read.Next()
+		if err != nil || row == nil {
+			return out, err
+		}
+		line := make([]string, len(row))
+		for i, value := range row {
+			line[i] = string(value)
+		}
+		out = append(out, line)
+	}
 }
 
 // readKeys reads the unique keys that identify each row.
@@ -212,7 +212,6 @@ func (s *Server) readChecksum(ctx context.Context, n Name) (string, error) {
 type rowReader struct {
 	rows    *sql.Rows
 	targets []any
-	row     Row
 }
 
 func newRowReader(rows *sql.Rows) (*rowReader, error) {
@@ -276,7 +275,7 @@ func (s *Server) readCurrent(ctx context.Context, queries []string, visit func(i
 		if err := visit(i, row); err != nil {
 			return err
 		}
-		for rows.Next() { //nolint:revive // A key has at most one row. The rest is skipped.
+		for rows.Next() {
 		}
 		if more := rows.NextResultSet(); more != (i < len(queries)-1) {
 			return errors.Join(errors.New("the server did not answer all queries"), rows.Err())

@@ -1,14 +1,15 @@
 package undo
 
 import (
-	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
 // rowsQuery returns the query for all rows of a table, sorted by the key.
 func (t *Target) rowsQuery() string {
-	var list, order []string
+	var list []string
+	order := make([]string, 0, len(t.sortKey()))
 	if len(t.key) == 0 {
 		list = append(list, t.rowDigest())
 	}
@@ -16,7 +17,7 @@ func (t *Target) rowsQuery() string {
 		list = append(list, c.sortExpression())
 	}
 	for i := range t.sortKey() {
-		order = append(order, fmt.Sprint(i+1))
+		order = append(order, strconv.Itoa(i+1))
 	}
 	return "SELECT " + strings.Join(append(list, t.readExpressions()...), ", ") + " FROM " + t.Before.quotedName() + " ORDER BY " +
 		strings.Join(order, ", ")
@@ -84,7 +85,8 @@ func (t *Target) insertRow(r Row) string {
 // updateRow returns the statement that changes the columns of a row back. It affects no row if one of these columns no longer
 // has the value that the transaction wrote.
 func (t *Target) updateRow(c Change, columns []int) string {
-	var set, conditions []string
+	var set []string
+	conditions := make([]string, 0, len(columns))
 	before, after := t.valuesOf(c.Before), t.valuesOf(c.After)
 	isSet := map[int]bool{}
 	for _, i := range columns {

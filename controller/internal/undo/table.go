@@ -91,23 +91,6 @@ type Target struct {
 // digestColumn is the key of a table without one: a digest of the whole row.
 var digestColumn = Column{Name: "digest", DataType: "varbinary"}
 
-// sortKey returns the columns by which rows are sorted and matched.
-func (t *Target) sortKey() []Column {
-	if len(t.key) == 0 {
-		return []Column{digestColumn}
-	}
-	return t.key
-}
-
-// valuesOf returns the values of a row without its key.
-func (t *Target) valuesOf(r Row) Row { return r[len(t.sortKey()):] }
-
-// Options are the decisions of the user.
-type Options struct {
-	// RunTriggers is true if the triggers of the tables may run.
-	RunTriggers bool
-}
-
 // NewTarget checks whether the rows of a table can be brought back.
 func NewTarget(before, after, current *Table, options Options) (*Target, error) {
 	t := &Target{Before: before, After: after, Current: current, columns: before.writtenColumns()}
@@ -151,6 +134,23 @@ func NewTarget(before, after, current *Table, options Options) (*Target, error) 
 			strings.Join(names, ", "))
 	}
 	return t, nil
+}
+
+// sortKey returns the columns by which rows are sorted and matched.
+func (t *Target) sortKey() []Column {
+	if len(t.key) == 0 {
+		return []Column{digestColumn}
+	}
+	return t.key
+}
+
+// valuesOf returns the values of a row without its key.
+func (t *Target) valuesOf(r Row) Row { return r[len(t.sortKey()):] }
+
+// Options are the decisions of the user.
+type Options struct {
+	// RunTriggers is true if the triggers of the tables may run.
+	RunTriggers bool
 }
 
 // writeTriggers returns the triggers that INSERT and UPDATE run.

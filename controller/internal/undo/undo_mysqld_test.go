@@ -42,7 +42,7 @@ func program(root rootfs.Root, args ...string) *exec.Cmd {
 	return root.Command("usr/sbin/mysqld", args...)
 }
 
-func directory(t *testing.T) string {
+func newDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "k") //nolint:usetesting // A socket's path is at most 107 bytes.
 	must(t, err)
@@ -69,7 +69,7 @@ type node struct {
 
 func startNode(t *testing.T, root rootfs.Root, template string, id int, options ...string) *node {
 	t.Helper()
-	n := &node{dir: directory(t)}
+	n := &node{dir: newDir(t)}
 	data := filepath.Join(n.dir, "d")
 	if out, err := exec.CommandContext(t.Context(), "cp", "-a", template, data).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -122,7 +122,7 @@ type fleet struct{ living, before, after *node }
 func newFleet(t *testing.T) *fleet {
 	t.Helper()
 	root := rootfs.Find(t)
-	template := filepath.Join(dir(t), "d")
+	template := filepath.Join(newDir(t), "d")
 	if out, err := program(root, "--no-defaults", "--datadir="+template, "--initialize-insecure").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

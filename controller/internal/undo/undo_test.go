@@ -340,7 +340,7 @@ func TestSortTargets(t *testing.T) {
 		return out
 	}
 	all := []*Target{table("c", "b"), table("b", "a", "elsewhere"), table("a"), table("x", "y"), table("y", "x"), table("self", "self")}
-	var got []string
+	got := make([]string, 0, len(all))
 	for _, one := range sortTargets(all) {
 		got = append(got, one.Before.Table)
 	}

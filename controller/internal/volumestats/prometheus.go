@@ -47,18 +47,21 @@ type Source struct {
 var selectorPattern = regexp.MustCompile(
 	`^[a-zA-Z_][a-zA-Z0-9_]*(=|!=|=~|!~)"[^"\\\n]*"(,[a-zA-Z_][a-zA-Z0-9_]*(=|!=|=~|!~)"[^"\\\n]*")*$`)
 
+// secureScheme is the scheme of an address whose server is verified.
+const secureScheme = "https"
+
 // Validate returns an error if the source cannot be used.
 func (s Source) Validate() error {
 	u, err := url.Parse(s.URL)
 	switch {
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" ||
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != secureScheme || u.User != nil || u.RawQuery != "" ||
 		u.Fragment != "":
 		return fmt.Errorf("--volume-stats-url=%q is not an address of Prometheus: use one such as "+
 			"http://prometheus.monitoring.svc:9090", redactUser(s.URL))
-	case s.TokenFile != "" && u.Scheme != "https":
+	case s.TokenFile != "" && u.Scheme != secureScheme:
 		return fmt.Errorf("--volume-stats-token-file requires an address with https, because the token would be sent in "+
 			"clear text to %s", s.URL)
-	case s.CAFile != "" && u.Scheme != "https":
+	case s.CAFile != "" && u.Scheme != secureScheme:
 		return errors.New("--volume-stats-ca-file requires an address with https")
 	case s.Selector != "" && !selectorPattern.MatchString(s.Selector):
 		return fmt.Errorf(`--volume-stats-selector=%q is not a list of label matchers: use one such as cluster="west"`, s.Selector)
@@ -72,16 +75,6 @@ func redactUser(address string) string {
 		return "…" + address[i:]
 	}
 	return address
-}
-
-// query returns the query for both metrics. It returns the samples of a time window, because these have the time of the
-// scrape. The current value of a series would have the time of the query.
-func (s Source) query() string {
-	matchers := `__name__=~"` + nameAvailable + "|" + nameCapacity + `",persistentvolumeclaim=~"` + volumeNames + `"`
-	if s.Selector != "" {
-		matchers += "," + s.Selector
-	}
-	return "{" + matchers + "}[" + window + "]"
 }
 
 // Read reads the usage of all data volumes.
@@ -120,6 +113,16 @@ func (s Source) Read(ctx context.Context) (*Snapshot, error) {
 			clip([]byte(kind)), clip(body))
 	}
 	return parse(body)
+}
+
+// query returns the query for both metrics. It returns the samples of a time window, because these have the time of the
+// scrape. The current value of a series would have the time of the query.
+func (s Source) query() string {
+	matchers := `__name__=~"` + nameAvailable + "|" + nameCapacity + `",persistentvolumeclaim=~"` + volumeNames + `"`
+	if s.Selector != "" {
+		matchers += "," + s.Selector
+	}
+	return "{" + matchers + "}[" + window + "]"
 }
 
 // newRequest returns the request. POST is not used, because a proxy may allow only GET.

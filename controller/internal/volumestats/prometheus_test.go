@@ -20,10 +20,10 @@ func seriesOf(name, namespace, pvc, more string, scraped float64, value string) 
 		pvc, more, scraped, value)
 }
 
-// bothOf returns the series of both metrics from one scrape.
-func bothOf(namespace, pvc, more string, scraped float64, available, capacity string) string {
-	return seriesOf(nameAvailable, namespace, pvc, more, scraped, available) + "," +
-		seriesOf(nameCapacity, namespace, pvc, more, scraped, capacity)
+// bothOf returns the series of both metrics of the volume db-pvc from one scrape.
+func bothOf(namespace, more string, scraped float64, available, capacity string) string {
+	return seriesOf(nameAvailable, namespace, "db-pvc", more, scraped, available) + "," +
+		seriesOf(nameCapacity, namespace, "db-pvc", more, scraped, capacity)
 }
 
 func matrix(series ...string) string {
@@ -38,23 +38,23 @@ func TestParse(t *testing.T) {
 		// reason is the reason why the usage of db is unknown. err is the error of the whole response.
 		reason, err string
 	}{
-		"One": {body: matrix(bothOf("team", "db-pvc", "", 100, "20", "100")), want: Usage{20, 100}},
-		"Large": {body: matrix(bothOf("team", "db-pvc", "", 100, "1.5e+12", "1.7592186044416e+13")),
+		"One": {body: matrix(bothOf("team", "", 100, "20", "100")), want: Usage{20, 100}},
+		"Large": {body: matrix(bothOf("team", "", 100, "1.5e+12", "1.7592186044416e+13")),
 			want: Usage{1_500_000_000_000, 17_592_186_044_416}},
-		"Full": {body: matrix(bothOf("team", "db-pvc", "", 100, "0", "100")), want: Usage{0, 100}},
-		"SameNameElsewhere": {body: matrix(bothOf("other", "db-pvc", "", 100, "1", "100"), bothOf("team", "db-pvc", "", 100, "20", "100"),
-			bothOf("another", "db-pvc", "", 100, "2", "100")), want: Usage{20, 100}},
+		"Full": {body: matrix(bothOf("team", "", 100, "0", "100")), want: Usage{0, 100}},
+		"SameNameElsewhere": {body: matrix(bothOf("other", "", 100, "1", "100"), bothOf("team", "", 100, "20", "100"),
+			bothOf("another", "", 100, "2", "100")), want: Usage{20, 100}},
 		"NewestScrape": {body: matrix(seriesOf(nameAvailable, "team", "db-pvc", "", 90, "50"), seriesOf(nameCapacity, "team", "db-pvc", "",
-			90, "100"), bothOf("team", "db-pvc", "", 100, "20", "110")), want: Usage{20, 110}},
-		"HalfScrape": {body: matrix(bothOf("team", "db-pvc", "", 90, "20", "100"),
+			90, "100"), bothOf("team", "", 100, "20", "110")), want: Usage{20, 110}},
+		"HalfScrape": {body: matrix(bothOf("team", "", 90, "20", "100"),
 			seriesOf(nameAvailable, "team", "db-pvc", "", 100, "120")), want: Usage{20, 100}},
-		"Moved": {body: matrix(bothOf("team", "db-pvc", `,"node":"a"`, 100, "1", "100"),
-			bothOf("team", "db-pvc", `,"node":"b"`, 300, "20", "100")), want: Usage{20, 100}},
-		"TwoScrapers": {body: matrix(bothOf("team", "db-pvc", `,"job":"a"`, 100, "20", "100"),
-			bothOf("team", "db-pvc", `,"job":"b"`, 101, "20", "100")), want: Usage{20, 100}},
-		"OtherMetric": {body: matrix(bothOf("team", "db-pvc", "", 100, "20", "100"),
+		"Moved": {body: matrix(bothOf("team", `,"node":"a"`, 100, "1", "100"),
+			bothOf("team", `,"node":"b"`, 300, "20", "100")), want: Usage{20, 100}},
+		"TwoScrapers": {body: matrix(bothOf("team", `,"job":"a"`, 100, "20", "100"),
+			bothOf("team", `,"job":"b"`, 101, "20", "100")), want: Usage{20, 100}},
+		"OtherMetric": {body: matrix(bothOf("team", "", 100, "20", "100"),
 			seriesOf("kubelet_volume_stats_used_bytes", "team", "db-pvc", "", 101, "1")), want: Usage{20, 100}},
-		"WithoutLabels": {body: matrix(seriesOf(nameAvailable, "", "", "", 1, "1"), bothOf("team", "db-pvc", "", 100, "20", "100")),
+		"WithoutLabels": {body: matrix(seriesOf(nameAvailable, "", "", "", 1, "1"), bothOf("team", "", 100, "20", "100")),
 			want: Usage{20, 100}},
 
 		"None":    {body: matrix(), reason: "Prometheus has no kubelet_volume_stats_available_bytes of PersistentVolumeClaim db-pvc"},
@@ -62,25 +62,25 @@ func TestParse(t *testing.T) {
 		"NeverBoth": {body: matrix(seriesOf(nameAvailable, "team", "db-pvc", "", 100, "20"),
 			seriesOf(nameCapacity, "team", "db-pvc", "", 101, "100")), reason: "no scrape with both"},
 		"NoSamples":  {body: matrix(`{"metric":{"__name__":"` + nameAvailable + `","namespace":"team","persistentvolumeclaim":"db-pvc"}}`), reason: "no scrape with both"},
-		"TwoCluster": {body: matrix(bothOf("team", "db-pvc", `,"cluster":"a"`, 100, "1", "100"), bothOf("team", "db-pvc", `,"cluster":"b"`, 101, "20", "100")), reason: "several different values"},
-		"NaN":        {body: matrix(bothOf("team", "db-pvc", "", 100, "NaN", "100")), reason: "impossible"},
-		"NaNSize":    {body: matrix(bothOf("team", "db-pvc", "", 100, "1", "NaN")), reason: "impossible"},
-		"Infinite":   {body: matrix(bothOf("team", "db-pvc", "", 100, "1", "+Inf")), reason: "impossible"},
-		"TooLarge":   {body: matrix(bothOf("team", "db-pvc", "", 100, "1", "1e999")), reason: "impossible"},
-		"Negative":   {body: matrix(bothOf("team", "db-pvc", "", 100, "-1", "100")), reason: "impossible"},
-		"Zero":       {body: matrix(bothOf("team", "db-pvc", "", 100, "0", "0")), reason: "impossible"},
-		"MoreFree":   {body: matrix(bothOf("team", "db-pvc", "", 100, "101", "100")), reason: "impossible"},
+		"TwoCluster": {body: matrix(bothOf("team", `,"cluster":"a"`, 100, "1", "100"), bothOf("team", `,"cluster":"b"`, 101, "20", "100")), reason: "several different values"},
+		"NaN":        {body: matrix(bothOf("team", "", 100, "NaN", "100")), reason: "impossible"},
+		"NaNSize":    {body: matrix(bothOf("team", "", 100, "1", "NaN")), reason: "impossible"},
+		"Infinite":   {body: matrix(bothOf("team", "", 100, "1", "+Inf")), reason: "impossible"},
+		"TooLarge":   {body: matrix(bothOf("team", "", 100, "1", "1e999")), reason: "impossible"},
+		"Negative":   {body: matrix(bothOf("team", "", 100, "-1", "100")), reason: "impossible"},
+		"Zero":       {body: matrix(bothOf("team", "", 100, "0", "0")), reason: "impossible"},
+		"MoreFree":   {body: matrix(bothOf("team", "", 100, "101", "100")), reason: "impossible"},
 
 		"HTML":     {body: "<html>log in</html>", err: "cannot read the answer"},
 		"Null":     {body: "null", err: "the query of Prometheus failed"},
 		"List":     {body: "[]", err: "cannot read the answer"},
-		"Cut":      {body: matrix(bothOf("team", "db-pvc", "", 100, "20", "100"))[:60], err: "cannot read the answer"},
+		"Cut":      {body: matrix(bothOf("team", "", 100, "20", "100"))[:60], err: "cannot read the answer"},
 		"Failed":   {body: `{"status":"error","errorType":"timeout","error":"too\nslow"}`, err: "timeout: too slow"},
 		"Vector":   {body: `{"status":"success","data":{"resultType":"vector","result":[]}}`, err: `"vector" instead of a matrix`},
-		"Number":   {body: strings.Replace(matrix(bothOf("team", "db-pvc", "", 100, "20", "100")), `"20"`, `20`, 1), err: "a number and a string"},
-		"Text":     {body: strings.Replace(matrix(bothOf("team", "db-pvc", "", 100, "20", "100")), `"20"`, `"many"`, 1), err: `"many" is not a number`},
-		"Triple":   {body: strings.Replace(matrix(bothOf("team", "db-pvc", "", 100, "20", "100")), `"20"`, `"20",1`, 1), err: "not a pair"},
-		"LabelInt": {body: strings.Replace(matrix(bothOf("team", "db-pvc", "", 100, "20", "100")), `"team"`, `7`, 1), err: "cannot read the answer"},
+		"Number":   {body: strings.Replace(matrix(bothOf("team", "", 100, "20", "100")), `"20"`, `20`, 1), err: "a number and a string"},
+		"Text":     {body: strings.Replace(matrix(bothOf("team", "", 100, "20", "100")), `"20"`, `"many"`, 1), err: `"many" is not a number`},
+		"Triple":   {body: strings.Replace(matrix(bothOf("team", "", 100, "20", "100")), `"20"`, `"20",1`, 1), err: "not a pair"},
+		"LabelInt": {body: strings.Replace(matrix(bothOf("team", "", 100, "20", "100")), `"team"`, `7`, 1), err: "cannot read the answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := parse([]byte(tc.body))
@@ -103,7 +103,7 @@ func TestParse(t *testing.T) {
 
 // TestRead checks requests, and responses that no Prometheus sends.
 func TestRead(t *testing.T) {
-	good := matrix(bothOf("team", "db-pvc", "", 100, "20", "100"))
+	good := matrix(bothOf("team", "", 100, "20", "100"))
 	respond := func(status int, kind, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", kind)

@@ -198,7 +198,7 @@ func (d *donor) backUp(t *testing.T) {
 	if _, err := c.run(t.Context(), ""); err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
-	target := dir(t)
+	target := newDir(t)
 	b := archive.Backup{
 		Identity: archive.Identity{Record: "r",
 			Instance: v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "team", NamespaceUID: "ns", Name: "shop", XR: "xr"}},
@@ -214,7 +214,7 @@ func (d *donor) backUp(t *testing.T) {
 
 func (d *donor) dump(t *testing.T) {
 	t.Helper()
-	target := filepath.Join(dir(t), "dump.zst")
+	target := filepath.Join(newDir(t), "dump.zst")
 	f, err := os.Create(target)
 	must(t, err)
 	from := d.root.Command("usr/bin/mysqldump", "--socket="+filepath.Join(d.dir, "s"), "--user=root",
