@@ -188,16 +188,15 @@ func showResults(s *session, plan *undo.Plan, results []undo.Result) error {
 		t := &report.Tables[i]
 		planned := t.Insert + t.Update
 		t.Applied, t.Insert, t.Update, t.Unchanged, t.Reasons = true, r.Inserted, r.Updated, r.Unchanged, r.Reasons
-		text := fmt.Sprintf("%s: %d rows are back, and %d are changed back.", t.Table, r.Inserted, r.Updated)
-		var textSb192 strings.Builder
+		var text strings.Builder
+		fmt.Fprintf(&text, "%s: %d rows are back, and %d are changed back.", t.Table, r.Inserted, r.Updated)
 		for _, reason := range slices.Sorted(maps.Keys(r.Reasons)) {
-			textSb192.WriteString(fmt.Sprintf(" %d rows stay: %s.", r.Reasons[reason], reason))
+			fmt.Fprintf(&text, " %d rows stay: %s.", r.Reasons[reason], reason)
 		}
-		text += textSb192.String()
 		if r.Inserted+r.Updated+r.Unchanged != planned {
-			text += fmt.Sprintf(" The plan had %d rows.", planned)
+			fmt.Fprintf(&text, " The plan had %d rows.", planned)
 		}
-		fmt.Fprintln(out, printable(text)) //nolint:errcheck // See above.
+		fmt.Fprintln(out, printable(text.String())) //nolint:errcheck // See above.
 	}
 	fmt.Fprintln(out, "The transaction is committed.") //nolint:errcheck // See above.
 	if err := out.Flush(); err != nil || !s.json {

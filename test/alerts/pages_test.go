@@ -33,22 +33,19 @@ var (
 
 // TestAlertsPage checks that docs/reference/alerts.md contains each alert. With -update, it writes them.
 func TestAlertsPage(t *testing.T) {
-	table := "| alert | severity | for | fires if |\n|---|---|---|---|\n"
-	expressions := "| alert | expression |\n|---|---|\n"
-	var expressionsSb38 strings.Builder
-	var tableSb38 strings.Builder
+	var table, expressions strings.Builder
+	table.WriteString("| alert | severity | for | fires if |\n|---|---|---|---|\n")
+	expressions.WriteString("| alert | expression |\n|---|---|\n")
 	for _, r := range rules(t) {
 		summary := labelInSummary.ReplaceAllStringFunc(r.Annotations["summary"], func(label string) string {
 			return "`" + strings.ToUpper(labelInSummary.FindStringSubmatch(label)[1]) + "`"
 		})
 		summary = valueInSummary.ReplaceAllString(summary, "`VALUE`")
-		tableSb38.WriteString(fmt.Sprintf("| [`%s`](../troubleshoot/by-alert.md#%s) | %s | %s | %s |\n", r.Alert, strings.ToLower(r.Alert),
-			r.Labels["severity"], r.For, strings.ReplaceAll(summary, "``", "` `")))
-		expressionsSb38.WriteString(fmt.Sprintf("| `%s` | `%s` |\n", r.Alert, cell(r.Expr)))
+		fmt.Fprintf(&table, "| [`%s`](../troubleshoot/by-alert.md#%s) | %s | %s | %s |\n", r.Alert, strings.ToLower(r.Alert),
+			r.Labels["severity"], r.For, strings.ReplaceAll(summary, "``", "` `"))
+		fmt.Fprintf(&expressions, "| `%s` | `%s` |\n", r.Alert, cell(r.Expr))
 	}
-	expressions += expressionsSb38.String()
-	table += tableSb38.String()
-	fill(t, "alerts.md", map[string]string{"alerts": table, "expressions": expressions})
+	fill(t, "alerts.md", map[string]string{"alerts": table.String(), "expressions": expressions.String()})
 }
 
 // A dashboard is the part of a Grafana dashboard that the page describes.

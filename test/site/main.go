@@ -60,7 +60,7 @@ func addVersion(name, built, pages string) (atRoot bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	return rootOf(all) == name, os.WriteFile(filepath.Join(pages, versionsFile), append(raw, '\n'), 0o644) //nolint:gosec // It is published.
+	return rootOf(all) == name, os.WriteFile(filepath.Join(pages, versionsFile), append(raw, '\n'), 0o644)
 }
 
 // parse returns a version, or nil if the name is not one.
@@ -143,12 +143,12 @@ func copyInto(source, target string) error {
 		}
 		copied := filepath.Join(target, strings.TrimPrefix(path, source))
 		if d.IsDir() {
-			return os.MkdirAll(copied, 0o755) //nolint:gosec // It is published.
+			return os.MkdirAll(copied, 0o755)
 		}
 		raw, err := os.ReadFile(path) //nolint:gosec // A file of the built site.
 		if err != nil {
 			return err
 		}
-		return os.WriteFile(copied, raw, 0o644) //nolint:gosec // It is published.
+		return os.WriteFile(copied, raw, 0o644)
 	})
 }

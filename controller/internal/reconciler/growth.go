@@ -58,15 +58,6 @@ type watchedVolume struct {
 	isRestless bool
 }
 
-// watchGrowth starts the controller for a kind.
-func (r *growthReconciler) watchGrowth(mgr ctrl.Manager, c composites, kind instance.Kind, atOnce int) error {
-	r.mu.Lock()
-	changed := make(chan event.TypedGenericEvent[instance.Key], maxChanged)
-	r.changed[kind.InstanceKind()] = changed
-	r.mu.Unlock()
-	return watchChanged(mgr, c, kind, "storage", changed, atOnce, r)
-}
-
 // Start reads the free space of all volumes once a minute while there are volumes that may grow. The manager calls it
 // when this controller becomes the leader.
 func (r *growthReconciler) Start(ctx context.Context) error {
@@ -111,6 +102,15 @@ func (r *growthReconciler) Reconcile(ctx context.Context, k instance.Key) (recon
 		}
 	}
 	return out, nil
+}
+
+// watchGrowth starts the controller for a kind.
+func (r *growthReconciler) watchGrowth(mgr ctrl.Manager, c composites, kind instance.Kind, atOnce int) error {
+	r.mu.Lock()
+	changed := make(chan event.TypedGenericEvent[instance.Key], maxChanged)
+	r.changed[kind.InstanceKind()] = changed
+	r.mu.Unlock()
+	return watchChanged(mgr, c, kind, "storage", changed, atOnce, r)
 }
 
 // refresh reads the free space, and returns the number of consecutive failures.
