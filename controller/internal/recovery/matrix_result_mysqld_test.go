@@ -162,7 +162,8 @@ func (r *results) counts() string {
 // table returns the results as Markdown: a row for each fault, and a column for each destination.
 func (r *results) table() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Recovery matrix\n\nResults of `make recovery-matrix` for commit %s, whose relevant files have the digest "+
+	fmt.Fprintf(&b, "---\ntitle: Results of the recovery matrix\nweight: 45\ndescription: The number of "+
+		"recoveries that passed for each fault, destination and target.\n---\n\nResults of `make recovery-matrix` for commit %s, whose relevant files have the digest "+
 		"%s. A cell contains the number of targets that passed, and the number of targets that were tried. "+
 		"An empty cell was not run yet.\n\n", r.commit, r.digest)
 	b.WriteString("| fault | " + strings.Join(placeNames, " | ") + " |\n|---|" + strings.Repeat("---|", len(placeNames)) + "\n")
