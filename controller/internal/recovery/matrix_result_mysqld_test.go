@@ -163,7 +163,8 @@ func (r *results) counts() string {
 func (r *results) table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "---\ntitle: Results of the recovery matrix\nweight: 45\ndescription: The number of "+
-		"recoveries that passed for each fault, destination and target.\n---\n\nResults of `make recovery-matrix` for commit %s, whose relevant files have the digest "+
+		"recoveries that passed for each fault, destination and target.\n---\n\n"+
+		"Results of `make recovery-matrix` for commit %s, whose relevant files have the digest "+
 		"%s. A cell contains the number of targets that passed, and the number of targets that were tried. "+
 		"An empty cell was not run yet.\n\n", r.commit, r.digest)
 	b.WriteString("| fault | " + strings.Join(placeNames, " | ") + " |\n|---|" + strings.Repeat("---|", len(placeNames)) + "\n")
