@@ -86,6 +86,38 @@ func (r Reader) Last(ctx context.Context, t Timeline) (*Last, error) {
 	return out, nil
 }
 
+// maxUnreadable is the maximum number of damaged manifests at the end of a timeline that LastReadable skips.
+const maxUnreadable = 100
+
+// LastReadable returns the last segment of a timeline whose manifest is neither damaged nor lost, or nil if the timeline has
+// no manifest. If it is not the last segment, damage describes why the next one cannot be read. The returned Time is then the
+// time of the last transaction of the segment, because nothing says when the next one begins.
+func (r Reader) LastReadable(ctx context.Context, t Timeline) (last *Last, damage, err error) {
+	last, err = r.Last(ctx, t)
+	if !isUnreadable(err) {
+		return last, nil, err
+	}
+	damage = err
+	number, err := r.lastNumber(ctx, t)
+	if err != nil {
+		return nil, nil, err
+	}
+	for range maxUnreadable {
+		last, err = r.Segment(ctx, t, number)
+		switch {
+		case err == nil:
+			return last, damage, nil
+		case !isUnreadable(err):
+			return nil, nil, err
+		}
+		damage = err
+		if number--; number < 1 {
+			break
+		}
+	}
+	return nil, nil, damage
+}
+
 // Segment reads and verifies the manifest of a segment.
 func (r Reader) Segment(ctx context.Context, t Timeline, number int64) (*Last, error) {
 	raw, err := r.Bucket.ReadSmall(ctx, t.ManifestKey(number), store.MaxSigned)
@@ -100,9 +132,9 @@ func (r Reader) Segment(ctx context.Context, t Timeline, number int64) (*Last, e
 }
 
 // Find returns the segment of a timeline that contains a transaction, which must not be in a segment that was pruned. If
-// the manifest of that segment is damaged, Find returns the next segment. The recovery then reports the damage.
+// the manifest of that segment is damaged or lost, Find returns the next segment. The recovery then reports the damage.
 // The last segment must contain the transaction or follow it.
-func (r Reader) Find(ctx context.Context, last *Last, g binlog.GTID) (*Manifest, error) {
+func (r Reader) Find(ctx context.Context, last *Last, g binlog.GTID) (*Last, error) {
 	return r.findFirst(ctx, last, func(m *Manifest) (bool, error) {
 		until, err := binlog.ParseSet(m.Until)
 		return until.Has(g), err
@@ -110,7 +142,7 @@ func (r Reader) Find(ctx context.Context, last *Last, g binlog.GTID) (*Manifest,
 }
 
 // FindAfter returns the first segment of a timeline that contains a transaction after a time, or the last segment.
-func (r Reader) FindAfter(ctx context.Context, last *Last, micros uint64) (*Manifest, error) {
+func (r Reader) FindAfter(ctx context.Context, last *Last, micros uint64) (*Last, error) {
 	return r.findFirst(ctx, last, func(m *Manifest) (bool, error) { return m.MaxTime > micros, nil })
 }
 
@@ -151,40 +183,51 @@ func (r Reader) FindStep(ctx context.Context, last *Last, micros uint64) (step *
 
 // findFirst returns the first segment of a timeline for which a condition is true, or the last segment. The condition
 // must be true for all segments after that one.
-func (r Reader) findFirst(ctx context.Context, last *Last, isWanted func(*Manifest) (bool, error)) (*Manifest, error) {
+func (r Reader) findFirst(ctx context.Context, last *Last, isWanted func(*Manifest) (bool, error)) (*Last, error) {
 	h, err := r.head(ctx, last.Timeline)
 	if err != nil {
 		return nil, err
 	}
-	found := last.Manifest
-	for low, high := max(h.First, 1), last.Number; low < high; {
+	low, err := r.firstNumber(ctx, last.Timeline, max(h.First, 1), last.Number)
+	if err != nil {
+		return nil, err
+	}
+	found := last
+	for high := last.Number; low < high; {
 		middle := (low + high) / 2
-		m, err := r.Segment(ctx, last.Timeline, middle)
-		if store.Is(err, store.NotFound) { // It was pruned after the head was read.
-			low = middle + 1
-			continue
-		}
-		for next := middle + 1; errors.Is(err, ErrDamaged) && next < high; next++ {
-			m, err = r.Segment(ctx, last.Timeline, next)
-		}
-		if errors.Is(err, ErrDamaged) { // All up to the last one that was found are damaged.
-			high = middle
-			continue
-		}
+		m, err := r.readableFrom(ctx, last.Timeline, middle, high)
 		if err != nil {
 			return nil, err
+		}
+		if m == nil { // All up to the last one that was found are damaged or lost.
+			high = middle
+			continue
 		}
 		switch ok, err := isWanted(m.Manifest); {
 		case err != nil:
 			return nil, err
 		case ok:
-			found, high = m.Manifest, middle // A damaged one in between cannot be returned.
+			found, high = m, middle // A damaged one in between cannot be returned.
 		default:
 			low = m.Number + 1
 		}
 	}
 	return found, nil
 }
+
+// readableFrom returns the first segment between two numbers whose manifest is neither damaged nor lost, or nil.
+func (r Reader) readableFrom(ctx context.Context, t Timeline, from, before int64) (*Last, error) {
+	for number := from; number < before; number++ {
+		m, err := r.Segment(ctx, t, number)
+		if !isUnreadable(err) {
+			return m, err
+		}
+	}
+	return nil, nil //nolint:nilnil // There is none, which is no error.
+}
+
+// isUnreadable reports whether a manifest is damaged or lost.
+func isUnreadable(err error) bool { return errors.Is(err, ErrDamaged) || store.Is(err, store.NotFound) }
 
 // head returns the head of a timeline. It is empty if it was not written yet or is damaged. It is only a hint, so a
 // damaged head must not prevent a recovery. The archiver writes it again.
@@ -216,8 +259,12 @@ func (r Reader) lastNumber(ctx context.Context, t Timeline) (last int64, err err
 }
 
 // firstNumber returns the number of the first segment of a timeline between two numbers. Segments are deleted in the
-// order of their numbers. The segment with the second number must exist.
+// order of their numbers. The segment with the second number must exist. If the one with the first number exists, it is the
+// result, even if later manifests are lost.
 func (r Reader) firstNumber(ctx context.Context, t Timeline, low, high int64) (int64, error) {
+	if exists, err := r.hasSegment(ctx, t, low); err != nil || exists {
+		return low, err
+	}
 	for low < high {
 		middle := (low + high) / 2
 		exists, err := r.hasSegment(ctx, t, middle)

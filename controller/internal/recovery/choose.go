@@ -31,6 +31,8 @@ type Line struct {
 
 	// Begun is the time at which the timeline began.
 	Begun time.Time
+	// Damage describes why the segment after the last one cannot be read, or is nil if there is none.
+	Damage error
 }
 
 // continues reports whether the timeline contains all transactions after a backup. The backup must have begun after
@@ -109,12 +111,15 @@ func DescribeRanges(bases []Base) string {
 	var text strings.Builder
 	count := 0
 	for i := range bases {
-		from, until, ok := rangeOf(bases, i)
+		from, until, damage, ok := rangeOf(bases, i)
 		if !ok || count == maxRanges {
 			continue
 		}
 		count++
 		fmt.Fprintf(&text, "Possible is %s to %s. ", from.UTC().Format(time.RFC3339), until.UTC().Format(time.RFC3339))
+		if damage != nil {
+			fmt.Fprintf(&text, "After that, %v. ", damage)
+		}
 	}
 	if count == 0 {
 		return "No backup has an archived binary log that continues it"
@@ -122,8 +127,9 @@ func DescribeRanges(bases []Base) string {
 	return strings.TrimSuffix(text.String(), ". ")
 }
 
-// rangeOf returns the times that are possible from a base, unless the range of an older base contains them.
-func rangeOf(bases []Base, i int) (from, until time.Time, ok bool) {
+// rangeOf returns the times that are possible from a base, unless the range of an older base contains them. damage
+// describes why no later time is possible, if it is a damage.
+func rangeOf(bases []Base, i int) (from, until time.Time, damage error, ok bool) {
 	b := bases[i]
 	for k := len(b.Lines) - 1; k >= 0; k-- {
 		l := b.Lines[k]
@@ -136,12 +142,12 @@ func rangeOf(bases []Base, i int) (from, until time.Time, ok bool) {
 		}
 		for _, older := range bases[i+1:] {
 			if hasLine(older, l) && l.continues(older) {
-				return from, until, false
+				return from, until, nil, false
 			}
 		}
-		return first, l.until(), true
+		return first, l.until(), l.Damage, true
 	}
-	return from, until, false
+	return from, until, nil, false
 }
 
 func hasLine(b Base, l Line) bool {

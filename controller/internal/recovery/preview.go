@@ -34,6 +34,8 @@ type Preview struct {
 	Last, Next *binlog.Begin
 	// Unknown describes what is unknown and why, or is "".
 	Unknown string
+	// End is the last segment that the recovery reads.
+	End *logarchive.Last
 }
 
 // A previewing determines a Preview.
@@ -48,7 +50,8 @@ type previewing struct {
 }
 
 // NewPreview describes the recovery from a backup with a timeline. It reads some manifests, and the one or two segments
-// that contain the end of the recovery. If the recovery is not possible, the error has an exit code.
+// that contain the end of the recovery. If the recovery is not possible, the error has an exit code. Damaged segments after
+// the end do not matter.
 func NewPreview(ctx context.Context, t Target, b Base, l Line, log logarchive.Reader, s Source) (*Preview, error) {
 	p := &previewing{Target: t, log: log, source: s, last: l.Last, cut: newCut(t, binlog.Set{}, binlog.Set{})}
 	first, err := log.FindAfter(ctx, l.Last, uint64(max(b.Begun.UnixMicro()-1, 0)))
@@ -56,14 +59,20 @@ func NewPreview(ctx context.Context, t Target, b Base, l Line, log logarchive.Re
 		return nil, err
 	}
 	out := &Preview{}
+	hasAllSteps := true
 	if t.Time > 0 {
-		if out.Unknown, err = p.checkSteps(ctx); err != nil {
+		if hasAllSteps, err = CheckSteps(ctx, t, l.Last, log); err != nil {
 			return nil, err
 		}
 	}
-	end, err := p.findEnd(ctx, out)
+	end, err := p.findEnd(ctx, out, first.Number)
 	if err != nil {
 		return nil, err
+	}
+	if out.End = end; !hasAllSteps {
+		out.addUnknown(fmt.Sprintf("The clock of the server went backwards more than %d times. Only the recovery itself checks "+
+			"all of them", logarchive.MaxSteps))
+		out.End = l.Last
 	}
 	set, err := binlog.ParseSet(first.GTIDs)
 	if err != nil {
@@ -85,84 +94,132 @@ func (p *previewing) Begin(b binlog.Begin) (bool, error) { return p.cut.decideNe
 // Part implements binlog.Visitor.
 func (*previewing) Part([]byte, bool) error { return nil }
 
-// checkSteps returns an error if the time is ambiguous because the clock of the server went backwards.
-func (p *previewing) checkSteps(ctx context.Context) (unknown string, err error) {
-	step, isComplete, err := p.log.FindStep(ctx, p.last, p.Time)
-	switch {
-	case err != nil:
-		return "", err
-	case step != nil:
-		return "", exit.With(agent.ExitTarget, "%s is ambiguous, because the clock of the server went backwards there. Recover "+
-			"to a GTID instead of a time. The transactions from %s to %s are %.300s", p.Target, Target{Time: step.FirstTime},
-			Target{Time: step.MaxTime}, step.GTIDs)
-	case !isComplete:
-		return fmt.Sprintf("The clock of the server went backwards more than %d times. Only the recovery itself checks all of "+
-			"them", logarchive.MaxSteps), nil
+// addUnknown adds a sentence to the description of what is unknown.
+func (p *Preview) addUnknown(text string) {
+	if p.Unknown != "" {
+		text = p.Unknown + ". " + text
 	}
-	return "", nil
+	p.Unknown = text
 }
 
-// findEnd determines the last transaction and the next one. It returns the last segment that the recovery reads.
-func (p *previewing) findEnd(ctx context.Context, out *Preview) (*logarchive.Manifest, error) {
-	var end *logarchive.Manifest
+// CheckSteps returns an error if a time is ambiguous because the clock of the server went backwards. It returns false if the
+// clock went backwards too often, so that not all of the segments were read.
+func CheckSteps(ctx context.Context, t Target, last *logarchive.Last, log logarchive.Reader) (isComplete bool, err error) {
+	step, isComplete, err := log.FindStep(ctx, last, t.Time)
+	switch {
+	case err != nil:
+		return false, err
+	case step != nil:
+		return false, exit.With(agent.ExitTarget, "%s is ambiguous, because the clock of the server went backwards there. Recover "+
+			"to a GTID instead of a time. The transactions from %s to %s are %.300s", t, Target{Time: step.FirstTime},
+			Target{Time: step.MaxTime}, step.GTIDs)
+	}
+	return isComplete, nil
+}
+
+// findEnd determines the last transaction and the next one. It returns the last segment that the recovery reads. first is
+// the number of the first one.
+func (p *previewing) findEnd(ctx context.Context, out *Preview, first int64) (*logarchive.Last, error) {
+	var end *logarchive.Last
 	var err error
 	switch {
 	case p.Time == 0:
 		end, err = p.log.Find(ctx, p.last, p.GTID)
 	case p.Time >= p.last.MaxTime:
 		out.Last = lastOf(p.last.Manifest)
-		return p.last.Manifest, nil
+		return p.last, nil
 	default:
 		end, err = p.log.FindAfter(ctx, p.last, p.Time)
 	}
 	if err != nil {
 		return nil, err
 	}
-	before, err := p.manifest(ctx, end.Number-1)
-	if err != nil {
+	before, err := p.segment(ctx, end.Number-1)
+	switch {
+	case err != nil && !errors.Is(err, logarchive.ErrDamaged):
 		return nil, err
+	case before == nil && first < end.Number:
+		return nil, exit.Damaged("the manifest of segment %d of the archived log is damaged or missing, so it is unknown "+
+			"whether %s is before its transactions. Recover to an earlier time, or to an earlier transaction", end.Number-1, p.Target)
 	}
-	for {
-		if reason, err := p.readSegment(ctx, end); err != nil {
-			return nil, fmt.Errorf("segment %d of the archived log, which begins at %s: %w", end.Number,
-				Target{Time: end.FirstTime}, err)
-		} else if reason != "" {
-			p.estimateEnd(out, before, end, reason)
-			return end, nil
-		}
-		if p.cut.isOver || end.Number == p.last.Number {
-			break
-		}
-		if end, err = p.manifest(ctx, end.Number+1); err != nil {
-			return nil, err
-		}
-		if end == nil {
-			return nil, exit.With(agent.ExitMissing, "a segment of the archived log is missing")
-		}
+	end, isRead, err := p.readEnd(ctx, out, before, end)
+	if err != nil || !isRead {
+		return end, err
 	}
 	if err := p.cut.checkEnd(p.last.Time); err != nil {
 		return nil, exit.With(agent.ExitTarget, "%w", err)
 	}
 	out.Last, out.Next = p.cut.last, p.cut.next
 	if out.Last == nil && before != nil {
-		out.Last = lastOf(before)
+		out.Last = lastOf(before.Manifest)
 	}
 	return end, nil
 }
 
-// manifest returns the manifest of a segment, or nil if there is none.
-func (p *previewing) manifest(ctx context.Context, number int64) (*logarchive.Manifest, error) {
+// readEnd reads the transactions from a segment to the end of the recovery. It returns the last segment that the recovery
+// reads. If a segment cannot be read, but the recovery is possible, it returns false and completes the result itself.
+func (p *previewing) readEnd(ctx context.Context, out *Preview, before, end *logarchive.Last) (_ *logarchive.Last, isRead bool,
+	_ error) {
+	for {
+		reason, err := p.readSegment(ctx, end.Manifest)
+		if err != nil {
+			err = fmt.Errorf("segment %d of the archived log, which begins at %s: %w", end.Number,
+				Target{Time: end.FirstTime}, err)
+			if !isDamage(err) || !p.isReached(end.Manifest) || before == nil {
+				return nil, false, err
+			}
+			out.Last, out.Next = lastOf(before.Manifest), &binlog.Begin{Time: end.FirstTime}
+			out.addUnknown(fmt.Sprintf("The first transaction that is not included cannot be read: %v", err))
+			return before, false, nil
+		}
+		if reason != "" {
+			p.estimateEnd(out, before, end.Manifest, reason)
+			return end, false, nil
+		}
+		if p.cut.isOver || end.Number == p.last.Number {
+			return end, true, nil
+		}
+		next, err := p.segment(ctx, end.Number+1)
+		switch {
+		case (next == nil || errors.Is(err, logarchive.ErrDamaged)) && p.hasGTID():
+			out.addUnknown("The first transaction that is not included is unknown, because the next segment of the archived log " +
+				"is damaged or missing")
+			return end, true, nil
+		case err != nil:
+			return nil, false, err
+		case next == nil:
+			return nil, false, exit.With(agent.ExitMissing, "a segment of the archived log is missing")
+		}
+		before, end = end, next
+	}
+}
+
+// hasGTID reports whether the transaction to recover was the last one that was read.
+func (p *previewing) hasGTID() bool {
+	return p.Time == 0 && !p.IsBefore && p.cut.last != nil && p.cut.last.GTID == p.GTID
+}
+
+// isReached reports whether the recovery ends before a segment.
+func (p *previewing) isReached(m *logarchive.Manifest) bool {
+	return p.hasGTID() || p.Time > 0 && p.Time < m.FirstTime
+}
+
+// isDamage reports whether an error says that an object of the archive is damaged or missing.
+func isDamage(err error) bool {
+	coded := new(agent.ExitError)
+	return errors.As(err, &coded) && (coded.Code == agent.ExitDamaged || coded.Code == agent.ExitMissing)
+}
+
+// segment returns the manifest of a segment, or nil if there is none.
+func (p *previewing) segment(ctx context.Context, number int64) (*logarchive.Last, error) {
 	if number < 1 {
 		return nil, nil //nolint:nilnil // There is none, which is no error.
 	}
 	m, err := p.log.Segment(ctx, p.last.Timeline, number)
-	switch {
-	case store.Is(err, store.NotFound):
-		return nil, nil //nolint:nilnil // It was pruned.
-	case err != nil:
-		return nil, err
+	if store.Is(err, store.NotFound) { // It was pruned or lost.
+		return nil, nil //nolint:nilnil // See above.
 	}
-	return m.Manifest, nil
+	return m, err
 }
 
 // lastOf returns the last transaction of a segment. Its time is unknown if the clock went backwards in the segment.
@@ -179,7 +236,7 @@ func lastOf(m *logarchive.Manifest) *binlog.Begin {
 }
 
 // estimateEnd describes the end of the recovery with the manifests alone.
-func (p *previewing) estimateEnd(out *Preview, before, end *logarchive.Manifest, reason string) {
+func (p *previewing) estimateEnd(out *Preview, before *logarchive.Last, end *logarchive.Manifest, reason string) {
 	from, until := Target{Time: end.FirstTime}, Target{Time: end.LastTime}
 	text := fmt.Sprintf("Segment %d of the archived log was not read: %s. ", end.Number, reason)
 	switch {
@@ -194,7 +251,7 @@ func (p *previewing) estimateEnd(out *Preview, before, end *logarchive.Manifest,
 		text += fmt.Sprintf("Its transactions were committed between %s and %s", from, until)
 	case p.Time < end.FirstTime:
 		if before != nil {
-			out.Last = lastOf(before)
+			out.Last = lastOf(before.Manifest)
 		}
 		out.Next = &binlog.Begin{Time: end.FirstTime}
 		text += "The first transaction that is not included is in that segment"
@@ -202,10 +259,7 @@ func (p *previewing) estimateEnd(out *Preview, before, end *logarchive.Manifest,
 		text += fmt.Sprintf("The last transaction that is included was committed between %s and %s, and the first one that is "+
 			"not between %s and %s", from, p.Target, p.Target, until)
 	}
-	if out.Unknown != "" {
-		text = out.Unknown + ". " + text
-	}
-	out.Unknown = text
+	out.addUnknown(text)
 }
 
 // readSegment reads the transactions of a segment up to the end of the recovery. It verifies the checksum of the whole

@@ -43,7 +43,7 @@ func (s *countingSource) Decrypt(ctx context.Context, key string, raw io.Reader)
 // preview returns the preview of a recovery from a backup that was begun some time before a transaction.
 func (a *archive) preview(t *testing.T, target Target, base int, s Source) (*Preview, error) {
 	t.Helper()
-	last, err := a.reader().Last(t.Context(), a.log.Timeline)
+	last, _, err := a.reader().LastReadable(t.Context(), a.log.Timeline)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,6 +101,10 @@ func TestPreviewIsTrue(t *testing.T) {
 					}
 					continue
 				}
+				if short := a.replayTo(t, got.End, target); !short.included.Equal(c.included) ||
+					cmp.Diff(short.last, c.last) != "" || cmp.Diff(short.next, c.next) != "" {
+					t.Errorf("%s: the log up to segment %d gives %+v, the whole log %+v", target, got.End.Number, short, c)
+				}
 				last := c.last
 				if got.Last != nil && got.Last.Time == 0 { // It is unknown without the content of another segment.
 					last = &binlog.Begin{GTID: last.GTID}
@@ -119,6 +123,59 @@ func TestPreviewIsTrue(t *testing.T) {
 				t.Errorf("%d of %d targets are refused", refused, len(targets))
 			}
 		})
+	}
+}
+
+// replayTo recovers with the log up to a segment.
+func (a *archive) replayTo(t *testing.T, end *logarchive.Last, target Target) *cut {
+	t.Helper()
+	short := a.log
+	short.Last, short.Digest = end.Number, end.Digest
+	r := &Recovery{Data: t.TempDir(), Log: short, Source: a, Output: io.Discard, Target: target}
+	c, err := r.writeRelay(t.Context(), binlog.Set{a.uuid: {{First: 1, Last: 1}}})
+	if err != nil {
+		t.Fatalf("%s with the log up to segment %d: %v", target, end.Number, err)
+	}
+	return c
+}
+
+// TestDamageAfterTheEnd checks that damaged and lost objects after the end of a recovery do not prevent it.
+func TestDamageAfterTheEnd(t *testing.T) {
+	encrypted := newArchive(t, nil)
+	for name, damage := range map[string]func(a *archive, key string){
+		"Lost":    func(a *archive, key string) { a.objects.Set(key, nil) },
+		"Damaged": func(a *archive, key string) { a.objects.Set(key, []byte(`{"number": 4}`)) },
+	} {
+		for _, object := range []string{"Segment", "Manifest"} {
+			for number := int64(4); number <= 6; number++ {
+				t.Run(fmt.Sprintf("%s%s%d", object, name, number), func(t *testing.T) {
+					a := encrypted.clone()
+					key := a.log.Timeline.ManifestKey(number)
+					if object == "Segment" {
+						key = a.segmentKey(t, number)
+					}
+					damage(a, key)
+					for _, target := range []Target{
+						{Time: a.transactions[13].Time}, {GTID: a.transactions[13].GTID}, {GTID: a.transactions[13].GTID, IsBefore: true},
+						{Time: a.transactions[15].Time}, {Time: a.transactions[15].Time + 9}, {GTID: a.transactions[15].GTID},
+					} {
+						got, err := a.preview(t, target, 1, a)
+						if object == "Manifest" && number == 4 && target.Time >= a.transactions[15].Time {
+							// Transactions of the next segment may have the same time.
+							if err == nil || !strings.Contains(err.Error(), "segment 4 of the archived log is damaged or missing") {
+								t.Errorf("%s: want a refusal, got %v, %v", target, got, err)
+							}
+							continue
+						}
+						if err != nil {
+							t.Errorf("%s: %v", target, err)
+							continue
+						}
+						a.replayTo(t, got.End, target)
+					}
+				})
+			}
+		}
 	}
 }
 

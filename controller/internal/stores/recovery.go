@@ -68,11 +68,7 @@ func (c Cluster) FindRecovery(ctx context.Context, choice, moment string, previo
 	out.Backup = found.base.Record
 	out.Recovery = &v1.Recovery{At: moment, Timeline: found.line.Prefix, Segment: found.line.Number,
 		Digest: found.line.Digest, Until: recovery.Target{Time: found.line.Last.Time}.String()}
-	if out.HasPlanOf(previous) {
-		out.Plan = previous.Plan
-		return out, nil
-	}
-	out.Plan, err = c.planRecovery(ctx, target, found.base, found.line, found.record)
+	err = c.planRecovery(ctx, target, found, out, previous)
 	if coded := new(agent.ExitError); errors.As(err, &coded) {
 		return &v1.RecoverySource{Choice: choice, Message: coded.Error()}, nil
 	}
@@ -136,7 +132,7 @@ func (c Cluster) linesOf(ctx context.Context, r *v1.BackupRecord) ([]recovery.Li
 			return err
 		}
 		for _, t := range all {
-			last, err := log.Last(ctx, t)
+			last, damage, err := log.LastReadable(ctx, t)
 			if err != nil {
 				return err
 			}
@@ -147,7 +143,7 @@ func (c Cluster) linesOf(ctx context.Context, r *v1.BackupRecord) ([]recovery.Li
 			if err != nil {
 				return err
 			}
-			out = append(out, recovery.Line{Last: last, Begun: begun})
+			out = append(out, recovery.Line{Last: last, Begun: begun, Damage: damage})
 		}
 		return nil
 	})
@@ -179,7 +175,7 @@ func (c Cluster) locate(ctx context.Context, g binlog.GTID, bases []recovery.Bas
 			err := c.ask(ctx, backups[i].Spec.Archive.Store, func(s *Store) error {
 				m, err := s.LogOf(backups[i].LogPrefix()).Find(ctx, l.Last, g)
 				if err == nil {
-					out = append(out, located{l.Timeline, m})
+					out = append(out, located{l.Timeline, m.Manifest})
 				}
 				return err
 			})

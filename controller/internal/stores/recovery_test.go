@@ -184,6 +184,43 @@ func TestFindRecovery(t *testing.T) {
 	}
 }
 
+// TestRecoveryAfterDamage checks that a damaged manifest prevents only recoveries that need it.
+func TestRecoveryAfterDamage(t *testing.T) {
+	c := newArchivedCluster(t, nil, nil, 0)
+	moment := c.timeOf(4)
+	before := c.find(t, moment, nil)
+	whole := c.find(t, before.Recovery.Until, nil)
+	if before.Recovery.Segment != 2 || whole.Recovery.Segment != 3 || before.Recovery.Digest == whole.Recovery.Digest {
+		t.Errorf("want that a recovery ends with the segment that it needs, got %+v and %+v", before.Recovery, whole.Recovery)
+	}
+	line := logarchive.Timeline{Prefix: whole.Recovery.Timeline}
+	if err := c.ask(t.Context(), c.records[0].Spec.Archive.Store, func(s *Store) error {
+		return s.Put(t.Context(), line.ManifestKey(whole.Recovery.Segment), []byte("damaged"))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	after := c.find(t, moment, nil)
+	if diff := cmp.Diff(before.Plan, after.Plan); diff != "" || after.Recovery.Segment != before.Recovery.Segment {
+		t.Errorf("an earlier time: %+v\n%s", after, diff)
+	}
+	want := "Possible is 2000-01-01T00:00:"
+	if got := c.find(t, c.timeOf(7), nil); !strings.Contains(got.Message, want) || !strings.Contains(got.Message,
+		"After that, the archived binary log is damaged") {
+		t.Errorf("a later time: %+v", got)
+	}
+}
+
+// TestPlanAfterStep checks that an earlier plan is not used after the clock of the server went backwards.
+func TestPlanAfterStep(t *testing.T) {
+	c := newArchivedCluster(t, nil, nil, -9*time.Second)
+	moment := c.timeOf(4)
+	previous := c.find(t, c.transactions[3].GTID.String(), nil)
+	previous.Choice = v1.ChoiceAt + moment
+	if got := c.find(t, moment, previous); got.Plan != nil || !strings.Contains(got.Message, "is ambiguous") {
+		t.Errorf("got %+v", got)
+	}
+}
+
 // TestSegmentSource checks that a damaged segment is not mistaken for a missing identity.
 func TestSegmentSource(t *testing.T) {
 	id := newIdentity(t)

@@ -36,23 +36,33 @@ func (s segmentSource) Decrypt(_ context.Context, _ string, raw io.Reader) (io.R
 	return out, err
 }
 
-// planRecovery returns the plan of a recovery from a backup with a timeline. If the recovery is not possible, the error
-// has an exit code.
-func (c Cluster) planRecovery(ctx context.Context, target recovery.Target, b recovery.Base, l recovery.Line,
-	r *v1.BackupRecord) (*v1.RecoveryPlan, error) {
-	var p *recovery.Preview
-	name := r.Spec.Archive.Store
-	err := c.ask(ctx, name, func(s *Store) (err error) {
-		p, err = recovery.NewPreview(ctx, target, b, l, s.LogOf(r.LogPrefix()), segmentSource{s})
-		return err
-	})
-	if err != nil {
-		if errors.As(err, new(*unopenedError)) {
-			return nil, err
+// planRecovery adds the plan of a recovery to the result of the search, and the last segment that the recovery reads. It
+// uses an earlier plan for the same recovery again. If the recovery is not possible, the error has an exit code.
+func (c Cluster) planRecovery(ctx context.Context, target recovery.Target, from *chosenBase, out,
+	previous *v1.RecoverySource) error {
+	name := from.record.Spec.Archive.Store
+	err := c.ask(ctx, name, func(s *Store) error {
+		log := s.LogOf(from.record.LogPrefix())
+		if out.HasPlanOf(previous) {
+			out.Plan, out.Recovery = previous.Plan, previous.Recovery
+			if target.Time == 0 {
+				return nil
+			}
+			_, err := recovery.CheckSteps(ctx, target, from.line.Last, log) // The archive has grown since then.
+			return err
 		}
-		return nil, inStore(name, err)
+		p, err := recovery.NewPreview(ctx, target, from.base, from.line, log, segmentSource{s})
+		if err != nil {
+			return err
+		}
+		out.Plan = newPlan(target, p, from.record)
+		out.Recovery.Segment, out.Recovery.Digest = p.End.Number, p.End.Digest
+		return nil
+	})
+	if err == nil || errors.As(err, new(*unopenedError)) {
+		return err
 	}
-	return newPlan(target, p, r), nil
+	return inStore(name, err)
 }
 
 // newPlan returns the plan of a recovery for the status.
