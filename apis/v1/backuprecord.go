@@ -130,6 +130,11 @@ type BackupRecordSpec struct {
 	//
 	// +optional
 	AnnouncedAt *metav1.Time `json:"announcedAt,omitempty"`
+	// CompletedAt is the time at which the Job of the backup completed. The data is from an earlier time. Unset until the
+	// archive has been written, and for backups of releases that did not store it.
+	//
+	// +optional
+	CompletedAt *metav1.Time `json:"completedAt,omitempty"`
 }
 
 // A BackedUpInstance identifies the instance that was backed up.

@@ -5,7 +5,7 @@ import (
 )
 
 // A BackupStore is a bucket of an S3-compatible store that contains backups. The platform team creates it. A claim
-// names it in spec.backup.store, or uses the platform's default. A BackupStore is cluster-scoped, and its Secrets are
+// names it in spec.backup.storeRef, or uses the platform's default. A BackupStore is cluster-scoped, and its Secrets are
 // in the controller's namespace. The namespace of a claim never contains credentials of a store.
 //
 // +kubebuilder:object:root=true

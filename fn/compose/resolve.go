@@ -34,7 +34,7 @@ type resolved struct {
 	// store is the BackupStore in use, or "" for a volume. storeRefused is set if the store in the spec is not allowed.
 	store        string
 	storeRefused *field.Error
-	// unplanned is the error in the schedule of a started instance, which then takes no scheduled backups.
+	// unplanned is the error in the schedule or the retention of a started instance, which continues to run.
 	unplanned error
 	// jobResources are the resources of the containers of Jobs, or nil for the default.
 	jobResources *corev1.ResourceRequirements
@@ -53,7 +53,7 @@ func resolve(in Input) (*resolved, error) {
 	spec := field.NewPath("spec")
 	unplanned := append(checkSchedule(r.spec.Backup.Schedule, spec.Child("backup", "schedule")),
 		checkBounds(r, spec.Child("backup"))...)
-	if r.started && len(unplanned) > 0 { // The instance continues without scheduled backups.
+	if r.started && len(unplanned) > 0 { // The instance continues to run.
 		r.unplanned, unplanned = &Refusal{Reason: v1.ReasonInvalid, Err: unplanned.ToAggregate()}, nil
 	}
 	errs = slices.Concat(errs, unplanned,

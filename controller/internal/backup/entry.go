@@ -54,6 +54,7 @@ func verifiedSpec(s *instance.State) v1.BackupRecordSpec {
 		spec.Archive.PVCName, spec.Archive.Path = s.Instance.BackupPVCName(), path.Join(s.Attempt().Record, catalog.ArchiveName)
 	}
 	spec.Version, spec.CleanShutdown = report.Version, report.CleanShutdown
+	spec.CompletedAt = s.BackupJob.Status.CompletionTime.DeepCopy()
 	return spec
 }
 

@@ -231,11 +231,13 @@ func (h *history) backup(request string, take func(dir string) error) error {
 	if err := s.Put(h.Context(), r.Spec.Archive.Path, []byte("x")); err != nil {
 		return err
 	}
+	completed := &metav1.Time{Time: time.Now().Truncate(time.Second)}
+	r.Spec.CompletedAt = completed
 	n := &v1.StoreEntry{BackupEntry: r.Entry(), Name: r.Name, Manifest: []byte(`{"format":1}`)}
 	if err := h.cluster.Publish(h.Context(), storeName, n); err != nil {
 		return err
 	}
-	r.Status.Phase, r.Status.CompletionTime = v1.BackupVerified, &metav1.Time{Time: time.Now().Truncate(time.Second)}
+	r.Status.Phase, r.Status.CompletionTime = v1.BackupVerified, completed
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.records, h.copies[name] = append(h.records, r), dir

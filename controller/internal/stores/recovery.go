@@ -31,16 +31,29 @@ func BasesOf(records []v1.BackupRecord) (bases []recovery.Base, backups []*v1.Ba
 		if !r.IsVerified() || r.DeletionTimestamp != nil || r.LogPrefix() == "" || r.Status.CompletionTime == nil {
 			continue
 		}
-		completed := r.Status.CompletionTime.Add(time.Second) // The time has whole seconds.
-		if r.Spec.AnnouncedAt != nil && completed.After(r.Spec.AnnouncedAt.Add(longestBackup)) {
-			// The BackupRecord was created again, so its completion time is the time of its creation.
-			completed = r.Spec.AnnouncedAt.Add(longestBackup)
-		}
+		completed, isEstimated := completionOf(r)
 		bases = append(bases, recovery.Base{Record: r.Name, Begun: r.Announced().Time, Completed: completed,
-			IsEstimated: r.Spec.AnnouncedAt != nil, Request: r.Spec.Request})
+			IsEstimated: isEstimated, Request: r.Spec.Request})
 		backups = append(backups, r)
 	}
 	return bases, backups
+}
+
+// completionOf returns a time at which a backup was complete. If the BackupRecord was created again and does not contain the
+// time, the result is estimated, because the completion time in its status is then the time of its creation.
+func completionOf(r *v1.BackupRecord) (out time.Time, isEstimated bool) {
+	const rounding = time.Second // The times have whole seconds.
+	if at := r.Spec.CompletedAt; at != nil {
+		return at.Add(rounding), false
+	}
+	out = r.Status.CompletionTime.Add(rounding)
+	if begun := r.Spec.AnnouncedAt; begun != nil {
+		if latest := begun.Add(longestBackup); out.After(latest) {
+			out = latest
+		}
+		return out, true
+	}
+	return out, false
 }
 
 // FindRecovery returns the backup and the part of the binary log for a recovery to a time or a GTID, with a plan. The
