@@ -136,21 +136,22 @@ func TestModelStoreFindsBugs(t *testing.T) {
 		next   decision
 		third  third
 	}{
-		"silence is consent": {reason: "A store that does not answer has no backups.",
+		"silence is consent": {reason: "The controller treats a store that does not respond as empty.",
 			start: recordStarts()["store down, record deleted"], next: func(s *instance.State) steps.Step {
 				if !s.IsDeleting() {
 					s.StoreFailure = ""
 				}
 				return Next(s)
 			}},
-		"stores are not asked": {reason: "What has no record is not there.", start: recordStarts()["store, record deleted"],
+		"stores are not asked": {reason: "The controller ignores a backup in the store that has no BackupRecord.",
+			start: recordStarts()["store, record deleted"],
 			next: func(s *instance.State) steps.Step {
 				if !s.IsDeleting() {
 					s.Entries = nil
 				}
 				return Next(s)
 			}},
-		"proven before published": {reason: "The store does not know what the record says, and the record may go.",
+		"proven before published": {reason: "The BackupRecord is verified before the store contains the catalog entry.",
 			start: recordStarts()["store, record deleted"], next: func(s *instance.State) steps.Step {
 				if step := Next(s); step.Action != steps.RecordBackup {
 					return step
@@ -158,7 +159,7 @@ func TestModelStoreFindsBugs(t *testing.T) {
 				s.Entries = []instance.Entry{{Name: s.Record().Name, Store: modelStore, BackupEntry: s.Record().Entry()}}
 				return withChanges(s, backup.WriteIndex(s))
 			}},
-		"published unwritten": {reason: "Nothing says of a note that it is this cluster's own, once the record is gone.",
+		"published unwritten": {reason: "The controller does not annotate its objects, so it does not recognize its own catalog entry.",
 			start: recordStarts()["store, record deleted"], next: func(s *instance.State) steps.Step {
 				step := Next(s)
 				step.Changes = slices.DeleteFunc(step.Changes, func(c change.Change) bool {
@@ -167,14 +168,14 @@ func TestModelStoreFindsBugs(t *testing.T) {
 				})
 				return step
 			}},
-		"removed unasked": {reason: "A record takes its archive along that nobody named.",
+		"removed unasked": {reason: "The archive is deleted with its BackupRecord, although no user has allowed it.",
 			start: recordStarts()["store, record deleted"], third: func(a *instance.Archives) []catalog.ArchiveStep {
 				for i := range a.Records {
 					a.Records[i].Annotations = map[string]string{v1.AnnotationDeleteArchive: string(a.Records[i].UID)}
 				}
 				return catalog.NextOfArchives(a)
 			}},
-		"record first": {reason: "The record goes before its archive, which nobody removes then.",
+		"record first": {reason: "The BackupRecord is deleted before its archive, which is then never deleted.",
 			start: recordStarts()["store down, record deleted"], third: func(a *instance.Archives) []catalog.ArchiveStep {
 				steps := catalog.NextOfArchives(a)
 				for i := range steps {
@@ -184,13 +185,13 @@ func TestModelStoreFindsBugs(t *testing.T) {
 				}
 				return steps
 			}},
-		"only the PVC knows": {reason: "When that is gone nobody asks the store any more, and a backup is announced that " +
-			"is never taken.", start: recordStarts()["store, record deleted"], next: func(s *instance.State) steps.Step {
-			if s.XR != nil && s.XR.IsDeleting() && s.DataPVC == nil && s.DataPV == nil {
-				s.XR.Status.BackupStore, s.Entries = "", nil
-			}
-			return Next(s)
-		}},
+		"only the PVC knows": {reason: "After the PVC is deleted, the controller ignores the store and waits for a backup forever.",
+			start: recordStarts()["store, record deleted"], next: func(s *instance.State) steps.Step {
+				if s.XR != nil && s.XR.IsDeleting() && s.DataPVC == nil && s.DataPV == nil {
+					s.XR.Status.BackupStore, s.Entries = "", nil
+				}
+				return Next(s)
+			}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

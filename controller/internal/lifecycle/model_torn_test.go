@@ -287,9 +287,9 @@ func TestModelTornFindsBugs(t *testing.T) {
 		start  model
 		put    func(*walk)
 	}{
-		"cache": {reason: "With a data PVC from a cache, a volume looks as if its claim were gone.",
+		"cache": {reason: "With a data PVC from a cache, a volume appears to have lost its PVC.",
 			start: modelStarts()["data PVC"], put: func(w *walk) { w.lags = true }},
-		"no precondition": {reason: "What a person asked for meanwhile is thrown away.",
+		"no precondition": {reason: "The controller overwrites a request that a user made in the meantime.",
 			start: recordStarts()["two records lost"], put: func(w *walk) { w.rash = true }},
 	} {
 		t.Run(name, func(t *testing.T) {
