@@ -59,7 +59,7 @@ func leaves(t *testing.T, changes ...func(*keepsake)) *keepsake {
 	return k
 }
 
-// noted stores the metadata of the BackupRecord on the volume.
+// noted writes the catalog entry of the BackupRecord to the volume.
 func noted(k *keepsake) {
 	steps.SetAnnotation(k.volume, v1.AnnotationBackupPrefix+k.record.Name, catalog.EntryText(k.record))
 }
@@ -294,7 +294,7 @@ func (w *world) runOnArchives(ctx context.Context, t *testing.T) error {
 }
 
 // TestRecordDeleted crashes the controller before and after each write. If the annotation contains the UID of the
-// BackupRecord, the archive, its metadata and the BackupRecord are deleted. Otherwise only the BackupRecord is
+// BackupRecord, the archive, its catalog entry and the BackupRecord are deleted. Otherwise only the BackupRecord is
 // deleted, and it can be created again.
 func TestRecordDeleted(t *testing.T) {
 	type left struct{ Record, Entry, Jobs, Asked bool }

@@ -181,7 +181,7 @@ func inInstance(p v1.BackupPhase) variation {
 	}
 }
 
-// entryOfInstance adds the metadata of the last BackupRecord.
+// entryOfInstance adds the catalog entry of the last BackupRecord.
 func entryOfInstance(s *instance.State) {
 	r := s.Records[len(s.Records)-1]
 	r.Spec.Archive = &v1.Archive{PVCName: s.Instance.BackupPVCName(), Path: r.Name + "/" + catalog.ArchiveName}

@@ -127,8 +127,8 @@ func TestIndexBound(t *testing.T) {
 	}
 }
 
-// TestFullIndexLosesNoArchive checks that a BackupRecord is not deleted if no volume contains the metadata of its
-// archive and there is no space for the metadata.
+// TestFullIndexLosesNoArchive checks that a BackupRecord is not deleted if no volume contains a catalog entry of its
+// archive and the index has no room for the entry.
 func TestFullIndexLosesNoArchive(t *testing.T) {
 	full := func(k *keepsake) {
 		steps.SetAnnotation(k.volume, "example.org/others", strings.Repeat("x", catalog.MaxIndex))

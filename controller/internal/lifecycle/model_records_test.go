@@ -49,7 +49,7 @@ func (m model) records(add adder) {
 			}
 		})
 		// The controller creates a BackupRecord again on request. For a backup on a volume, it does so only after the
-		// instance has been deleted. For a backup in a store, it does so at any time, because a store does not know
+		// instance has been deleted. For a backup in a store, it does so at any time, because a store does not show
 		// which instances exist.
 		add("a person makes the record", true, m.words > 0 && lacks && (l.toStore || l.over()), func(w *model) {
 			w.words--
@@ -175,8 +175,8 @@ func idleArchive(step catalog.ArchiveStep) bool {
 var recordPhases = []v1.BackupPhase{"", v1.BackupPending, v1.BackupRunning, v1.BackupFailed, v1.BackupVerified,
 	recordNew: ""}
 
-// recordObject returns the BackupRecord of an instance. Each time the BackupRecord is created again, its number
-// increases.
+// recordObject returns the BackupRecord of an instance. number is the generation of the BackupRecord, which increases
+// each time the BackupRecord is created again.
 func (l modelInstance) recordObject(n int, number int8) *v1.BackupRecord {
 	instanceID := instanceOf(n)
 	r := backup.NewRecord(instance.NewState(instance.Subject{Instance: instanceID, XR: composite("XMySQL", "x", uidOf(n)),
@@ -215,7 +215,7 @@ func (l modelInstance) recordObject(n int, number int8) *v1.BackupRecord {
 	return r
 }
 
-// annotated adds the backup metadata to a backup volume.
+// annotated adds the catalog entries, and the annotations of a user, to a backup volume.
 func (m model) annotated(v *corev1.PersistentVolume, index int) {
 	for n, l := range m.instances {
 		name := instanceOf(n).RecordName()

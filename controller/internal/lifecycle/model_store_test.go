@@ -36,7 +36,7 @@ func (s modelStores) ReadEntry(_ context.Context, _ string, origin v1.BackedUpIn
 		return m.instances[n].foreignEntry(n), nil
 	}
 	if n < 0 || m.instances[n].noted == 0 || record != instanceOf(n).RecordName() {
-		return nil, nil //nolint:nilnil // There is no metadata, which is not an error.
+		return nil, nil //nolint:nilnil // There is no catalog entry, which is not an error.
 	}
 	return m.instances[n].storeEntry(n), nil
 }
@@ -62,13 +62,14 @@ func (s modelStores) FindEntries(_ context.Context, namespace types.UID, isKnown
 	return out, nil
 }
 
-// storeEntry returns the metadata next to the archive of an instance in the store.
+// storeEntry returns the catalog entry of an instance's archive in the store.
 func (l modelInstance) storeEntry(n int) *v1.StoreEntry {
 	r := l.recordObject(n, l.noted)
 	return &v1.StoreEntry{BackupEntry: r.Entry(), Name: r.Name}
 }
 
-// foreignEntry returns the metadata that another cluster with identical names and UIDs has published for this backup.
+// foreignEntry returns the catalog entry that another cluster with identical names and UIDs has published for this
+// backup.
 func (l modelInstance) foreignEntry(n int) *v1.StoreEntry {
 	r := l.recordObject(n, max(l.recordNo, 1))
 	r.Spec.Archive.SHA256 = strings.Repeat("b", 64)
@@ -91,7 +92,7 @@ func (m *model) writeStore(n int, c change.Change) {
 		if l.archived == 0 {
 			m.broken = "a backup is published that is nowhere"
 		}
-		if l.noted == 0 { // Metadata is written only once.
+		if l.noted == 0 { // A catalog entry is written only once.
 			l.noted = recordNumber(n, c.Remote.Entry.Record)
 		}
 	case change.Remove:

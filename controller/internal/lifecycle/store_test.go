@@ -61,7 +61,7 @@ func accessFor(left time.Duration) variation {
 	return func(s *instance.State) { s.AccessUntil = s.Now.Add(left) }
 }
 
-// entryInStore adds the metadata of the instance's own backup, which this cluster has published.
+// entryInStore adds the catalog entry of the instance's own backup, which this cluster has published.
 func entryInStore(s *instance.State) {
 	s.Record().UID = "of-ours"
 	ownEntry(s)
@@ -69,7 +69,7 @@ func entryInStore(s *instance.State) {
 	published(s)
 }
 
-// published adds the annotation that the controller writes before it publishes the metadata.
+// published adds the annotation that the controller writes before it publishes the catalog entry.
 func published(s *instance.State) {
 	s.Entries[0].Spec.Archive = &v1.Archive{Store: modelStore, SHA256: strings.Repeat("a", 64)}
 	s.XR.SetAnnotations(map[string]string{v1.AnnotationPublished: s.Entries[0].PublishedArchive()})
@@ -78,20 +78,20 @@ func published(s *instance.State) {
 // unwritten removes the annotation with the published archive.
 func unwritten(s *instance.State) { s.XR.SetAnnotations(nil) }
 
-// summed sets the checksum of the archive in the metadata.
+// summed sets the checksum of the archive in the catalog entry.
 func summed(sum string) variation {
 	return func(s *instance.State) { s.Entries[0].Spec.Archive.SHA256 = sum }
 }
 
-// recordedThere makes the metadata name the BackupRecord of another cluster.
+// recordedThere makes the catalog entry name the BackupRecord of another cluster.
 func recordedThere(s *instance.State) { s.Entries[0].Record = "of-theirs" }
 
-// notedAgo sets how long ago the backup in the metadata started.
+// notedAgo sets how long ago the backup in the catalog entry started.
 func notedAgo(ago time.Duration) variation {
 	return func(s *instance.State) { s.Entries[0].AnnouncedAt = metav1.NewTime(now.Add(-ago)) }
 }
 
-// announcedBefore makes the metadata describe a backup from two days ago, with a different BackupRecord.
+// announcedBefore makes the catalog entry describe a backup from two days ago, with a different BackupRecord.
 func announcedBefore(s *instance.State) {
 	s.Entries[0].AnnouncedAt, s.Entries[0].Record = metav1.NewTime(now.Add(-48*time.Hour)), "of-then"
 }
@@ -107,7 +107,7 @@ func sentAt(ago time.Duration) variation {
 }
 
 // notThere marks the BackupRecord as failed, because the store did not contain the archive when the controller tried
-// to publish the metadata.
+// to publish the catalog entry.
 func notThere(s *instance.State) {
 	s.Record().Status.Phase, s.Record().Status.Message = v1.BackupFailed, "there is no "+backup.StorePrefix(s)+"/"+
 		s.BackupJob.Report.Archive
@@ -123,7 +123,7 @@ func refusedAs(action steps.Action, refusal instance.Refusal) variation {
 
 func recordGoes(s *instance.State) { s.Records = nil }
 
-// entryOfInstanceInStore adds the metadata of a backup of a running instance.
+// entryOfInstanceInStore adds the catalog entry of a backup of a running instance.
 func entryOfInstanceInStore(s *instance.State) {
 	s.Entries = []instance.Entry{{Name: s.Attempt().Record, Store: modelStore,
 		BackupEntry: v1.BackupEntry{Record: "of-then", AnnouncedAt: metav1.NewTime(now)}}}
@@ -303,7 +303,7 @@ func TestNextInStore(t *testing.T) {
 
 // TestForeignEntry checks two clusters with the same etcd data and the same store, for example in a disaster recovery
 // drill. They have the same names and UIDs, and delete their instances at the same time. Neither cluster accepts the
-// metadata of the other, even if its own BackupRecord is incomplete. Both keep their data.
+// catalog entry of the other, even if its own BackupRecord is incomplete. Both keep their data.
 func TestForeignEntry(t *testing.T) {
 	other := summed(strings.Repeat("b", 64))
 	for name, tc := range map[string]struct {
