@@ -36,7 +36,7 @@ func (s modelStores) ReadEntry(_ context.Context, _ string, origin v1.BackedUpIn
 		return m.instances[n].foreignEntry(n), nil
 	}
 	if n < 0 || m.instances[n].noted == 0 || record != instanceOf(n).RecordName() {
-		return nil, nil //nolint:nilnil // There is no catalog entry, which is not an error.
+		return nil, nil //nolint:nilnil // There is no metadata, which is not an error.
 	}
 	return m.instances[n].storeEntry(n), nil
 }
