@@ -17,7 +17,7 @@ import (
 )
 
 // isUndecided reports whether the function may still choose a backup of a previous namespace. No backup volume is
-// created before the choice, because the instance uses the volume that contains the chosen backup.
+// created before that, because the instance would use the volume that contains the chosen backup instead.
 func isUndecided(s *instance.State) bool {
 	return !s.XR.Status.Started && s.XR.Status.Restore == nil && s.BackupPV == nil &&
 		(s.Missing() != nil || slices.ContainsFunc(s.Records, func(r v1.BackupRecord) bool { return s.Foreign(&r) }) ||
@@ -72,7 +72,7 @@ func hasBackups(s *instance.State) bool {
 		return false
 	case c != nil && c.Labels[v1.LabelInstance] != s.Instance.Key():
 		return true
-	case s.BackupPV != nil && instance.HasEntries(s.BackupPV): // The BackupRecords may be deleted.
+	case s.BackupPV != nil && instance.HasEntries(s.BackupPV): // The BackupRecords of these backups may be deleted.
 		return true
 	}
 	return slices.ContainsFunc(s.Records, func(r v1.BackupRecord) bool { return s.Here(&r) })

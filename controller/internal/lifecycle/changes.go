@@ -160,18 +160,17 @@ func recordRestored(s *instance.State, _ steps.Step) []change.Change {
 	return steps.PatchXRInternal(s, map[string]any{"restoredBy": string(s.RestoreJob.UID)})
 }
 
-// reportPodFailure writes the status field that the function turns into a condition.
+// reportPodFailure writes status.internal.blockedBy, which the function turns into a condition.
 func reportPodFailure(s *instance.State, _ steps.Step) []change.Change {
 	return steps.PatchXRInternal(s, map[string]any{"blockedBy": blocker(s)})
 }
 
-// reportSettings stores the verdict on new settings. The function uses it to choose the settings that the server runs
-// with.
+// reportSettings stores the verdict on new settings, from which the function chooses the settings of the server.
 func reportSettings(s *instance.State, _ steps.Step) []change.Change {
 	return steps.PatchXRInternal(s, map[string]any{"settingsVerdict": s.SettingsVerdict})
 }
 
-// fenceServer sets the status field that makes the function stop the server.
+// fenceServer sets status.internal.pvcDeleted, so that the function stops the server.
 func fenceServer(s *instance.State, _ steps.Step) []change.Change {
 	return steps.PatchXRInternal(s, map[string]any{"pvcDeleted": true})
 }

@@ -95,6 +95,6 @@ func endOfImageChange(s *instance.State, _ steps.Step) []change.Change {
 	case c != nil && !c.Allowed:
 		fields = backup.LeaveNumber(s)
 	}
-	fields["imageChange"], fields["blockedBy"] = nil, nil // Both fields delayed the new image.
+	fields["imageChange"], fields["blockedBy"] = nil, nil // Both fields may contain why the new image was delayed.
 	return backup.PatchCounted(s, fields)
 }

@@ -46,19 +46,23 @@ func TestIndexFull(t *testing.T) {
 		targets int
 		says    string
 	}{
-		"Room": {reason: "There is room.", state: copied(withJob(complete), older(5), keep(2)), want: steps.RecordBackup},
-		"Prunes": {reason: "The oldest go first.", state: copied(withJob(complete), crowded(5), keep(2)),
-			want: steps.MarkForRemoval, targets: 3, says: "no room to record another one"},
-		"AFew": {reason: "No more at a time than are needed.", state: copied(withJob(complete), crowded(40), keep(2)),
-			want: steps.MarkForRemoval, targets: catalog.PrunedForIndex},
-		"Going": {reason: "Until they are gone.", state: copied(withJob(complete), crowded(5), keep(2), dying),
-			want: steps.Wait, says: "older backups are deleted"},
-		"Kept": {reason: "Retention keeps them.", state: copied(withJob(complete), crowded(5), keep(5)), want: steps.Wait,
+		"Room": {reason: "The index has room, so the backup must be recorded.",
+			state: copied(withJob(complete), older(5), keep(2)), want: steps.RecordBackup},
+		"Prunes": {reason: "The oldest expired backups must be deleted first.",
+			state: copied(withJob(complete), crowded(5), keep(2)),
+			want:  steps.MarkForRemoval, targets: 3, says: "no room to record another one"},
+		"AFew": {reason: "No more backups must be deleted at a time than are needed.",
+			state: copied(withJob(complete), crowded(40), keep(2)),
+			want:  steps.MarkForRemoval, targets: catalog.PrunedForIndex},
+		"Going": {reason: "The controller must wait until the expired backups are deleted.",
+			state: copied(withJob(complete), crowded(5), keep(2), dying), want: steps.Wait, says: "older backups are deleted"},
+		"Kept": {reason: "Retention keeps all backups, so none of them must be deleted.",
+			state: copied(withJob(complete), crowded(5), keep(5)), want: steps.Wait,
 			says: "has no room to record it"},
-		"InStore": {reason: "A store has no such index.", state: copied(toStore, withJob(sent), older(5), keep(2)),
-			want: steps.RecordBackup},
-		"KeptByXR": {reason: "The newest are kept in any case.", state: copied(withJob(complete), crowded(2), keep(2)),
-			want: steps.Wait, says: "kubectl annotate backuprecord"},
+		"InStore": {reason: "A store has no index with limited room.",
+			state: copied(toStore, withJob(sent), older(5), keep(2)), want: steps.RecordBackup},
+		"KeptByXR": {reason: "The newest backups must be kept, so a user must decide.",
+			state: copied(withJob(complete), crowded(2), keep(2)), want: steps.Wait, says: "kubectl annotate backuprecord"},
 	}
 	for name, tc := range cases {
 		got := Next(tc.state)
@@ -123,8 +127,8 @@ func TestIndexBound(t *testing.T) {
 	}
 }
 
-// TestFullIndexLosesNoArchive checks that a BackupRecord is not deleted if no volume contains the metadata of its
-// archive and there is no space for the metadata.
+// TestFullIndexLosesNoArchive checks that a BackupRecord is not deleted if no volume contains a catalog entry of its
+// archive and the index has no room for the entry.
 func TestFullIndexLosesNoArchive(t *testing.T) {
 	full := func(k *keepsake) {
 		steps.SetAnnotation(k.volume, "example.org/others", strings.Repeat("x", catalog.MaxIndex))

@@ -22,7 +22,7 @@ import (
 )
 
 // The model applies the changes of the controller. This file translates a changed object back into the state of the
-// model. It is the inverse of the function objects.
+// model. It does the opposite of the method objects, which creates the objects from the state.
 
 // written returns the state of the model after each of the changes, because the controller may crash after any of
 // them. It omits states that are equal to the previous one. All changes were decided from the state m.
@@ -54,7 +54,7 @@ func (m model) written(subject string, changes []change.Change) []move {
 func (m model) elsewhere(c change.Change) (elsewhere, possible bool) {
 	switch {
 	case c.Remote != nil && c.Verb == change.Publish && m.instances[numberOfObject(c.Object)].foreign != foreignNone:
-		return true, false // The store already contains other metadata.
+		return true, false // The store already contains another catalog entry.
 	case c.Remote != nil:
 		return true, !m.down
 	case c.Verb == change.CheckData:

@@ -224,7 +224,7 @@ type bug struct {
 // bugsOfRestoreTest returns bugs in package restoretest.
 func bugsOfRestoreTest() map[string]bug {
 	return map[string]bug{
-		"doubt": {reason: "It takes a restore test that came to nothing for one that went well.", start: "required",
+		"doubt": {reason: "The controller treats a restore test without a result as passed.", start: "required",
 			decideTest: func(s *restoretest.State) restoretest.Step {
 				for container, r := range s.Reports {
 					if r.ExitCode == 1 {
@@ -233,21 +233,22 @@ func bugsOfRestoreTest() map[string]bug {
 				}
 				return restoretest.Next(s)
 			}},
-		"no other try": {reason: "One failure of a restore test holds the data for ever.", start: "required",
+		"no other try": {reason: "A single failed restore test keeps the data forever.", start: "required",
 			decideTest: func(s *restoretest.State) restoretest.Step {
 				if s.Record != nil && len(s.Record.Status.Conditions) > 0 && s.Job == nil {
 					return restoretest.Step{Action: restoretest.NoOp}
 				}
 				return restoretest.Next(s)
 			}},
-		"restore test first": {reason: "A restore test keeps the volume from a life that is to be restored.", start: "tested",
+		"restore test first": {reason: "A restore test blocks the backup volume of an instance that is to be restored.",
+			start: "tested",
 			decideTest: func(s *restoretest.State) restoretest.Step {
 				if step := restoretest.Next(s); s.Home != nil || step.Action == restoretest.Start {
 					return step
 				}
 				return restoretest.Step{Action: restoretest.NoOp}
 			}},
-		"Job left": {reason: "A Job that was heard stays.", start: "tested",
+		"Job left": {reason: "The finished Job of a restore test is never deleted.", start: "tested",
 			decideTest: func(s *restoretest.State) restoretest.Step {
 				if step := restoretest.Next(s); step.Action != restoretest.Remove {
 					return step
@@ -260,14 +261,14 @@ func bugsOfRestoreTest() map[string]bug {
 // bugsOfBlockedClaims returns bugs that leave a PVC in use by a terminated pod.
 func bugsOfBlockedClaims() map[string]bug {
 	return map[string]bug{
-		"held by a pod": {reason: "The pod of a backup that has ended holds the backup PVC, which goes, for ever.",
+		"held by a pod": {reason: "The pod of a finished backup blocks the deletion of the backup PVC forever.",
 			start: "backup PVC", next: func(s *instance.State) steps.Step {
 				if step := Next(s); step.Action != steps.DeleteObjects || !steps.IsGoing(s.BackupPVC) || s.BackupJob == nil {
 					return step
 				}
 				return steps.Step{Action: steps.Wait}
 			}},
-		"held by a restore": {reason: "The pod of a restore that has ended holds the data PVC, which goes, for ever.",
+		"held by a restore": {reason: "The pod of a finished restore blocks the deletion of the data PVC forever.",
 			start: "data PVC", next: func(s *instance.State) steps.Step {
 				if s.XR != nil && !s.XR.IsDeleting() {
 					s.RestoreJob = nil
@@ -280,28 +281,29 @@ func bugsOfBlockedClaims() map[string]bug {
 // bugsOfImages returns bugs that start another image without a backup, or leave objects behind after an image change.
 func bugsOfImages() map[string]bug {
 	return map[string]bug{
-		"image without proof": {reason: "A server of another series starts on data of which there is no backup.",
+		"image without proof": {reason: "A server of another release series starts on data that has no backup.",
 			start: "image", next: func(s *instance.State) steps.Step {
 				if step := Next(s); step.Action != steps.CreateBackupJob || s.IsDeleting() {
 					return step
 				}
 				return withChanges(s, steps.Step{Action: steps.AllowImage})
 			}},
-		"image beside a server": {reason: "A server may be started that nobody sees yet.", start: "image, data PVC",
+		"image beside a server": {reason: "The data is copied although the Deployment may still start a server.",
+			start: "image, data PVC",
 			next: func(s *instance.State) steps.Step {
 				if s.Attempt().Origin == v1.OriginImageChange {
 					s.Deployment = nil
 				}
 				return Next(s)
 			}},
-		"image kept": {reason: "What the backup was taken for is written over by what came later.", start: "image",
+		"image kept": {reason: "The controller never ends an image change, not even a canceled one.", start: "image",
 			next: func(s *instance.State) steps.Step {
 				if s.Attempt().Origin == v1.OriginImageChange && s.XR.Status.PendingImage == "" {
 					return steps.Step{Action: steps.NoOp}
 				}
 				return Next(s)
 			}},
-		"image overtaken": {reason: "A deletion leaves a backup that nobody finishes.", start: "image",
+		"image overtaken": {reason: "A deletion leaves an unfinished backup that is never completed.", start: "image",
 			next: func(s *instance.State) steps.Step {
 				if step := Next(s); step.Action != steps.DeleteUnprovenBackup || !s.IsDeleting() {
 					return step
@@ -311,7 +313,7 @@ func bugsOfImages() map[string]bug {
 				})
 				return Next(s)
 			}},
-		"image's Job": {reason: "A deletion takes its Job for its own.", start: "image",
+		"image's Job": {reason: "A deletion treats the Job of an image change as its own.", start: "image",
 			next: func(s *instance.State) steps.Step {
 				if !s.IsDeleting() || len(s.MisplacedJobs) == 0 {
 					return Next(s)
@@ -325,34 +327,35 @@ func bugsOfImages() map[string]bug {
 // bugsOfRequests returns bugs that keep a server stopped, or copy the data while the server runs.
 func bugsOfRequests() map[string]bug {
 	return map[string]bug{
-		"request beside a server": {reason: "A server may run while its data is copied.", start: "request",
+		"request beside a server": {reason: "The data is copied for a requested backup while a server may run.",
+			start: "request",
 			next: func(s *instance.State) steps.Step {
 				if a := s.Attempt(); a.IsAnswer() {
 					s.Deployment, s.Pods = nil, nil
 				}
 				return Next(s)
 			}},
-		"request for ever": {reason: "A backup that cannot be taken keeps the server stopped.", start: "request",
+		"request for ever": {reason: "A backup that cannot be taken keeps the server stopped forever.", start: "request",
 			next: func(s *instance.State) steps.Step {
 				if step := Next(s); step.Action != steps.GiveUpBackup {
 					return step
 				}
 				return steps.Step{Action: steps.Wait}
 			}},
-		"planned, and not taken": {reason: "A backup that is due is not begun, and never is.", start: "planned",
+		"planned, and not taken": {reason: "A scheduled backup that is due is never started.", start: "planned",
 			next: func(s *instance.State) steps.Step {
 				if step := Next(s); step.Action != steps.BeginBackup {
 					return step
 				}
 				return withChanges(s, steps.Step{Action: steps.PlanBackups})
 			}},
-		"clone for ever": {reason: "The account of a clone stays in the server.", start: "request, online",
+		"clone for ever": {reason: "The account for a clone is never removed from the server.", start: "request, online",
 			next: func(s *instance.State) steps.Step {
 				step := Next(s)
 				step.Changes = slices.DeleteFunc(step.Changes, func(c change.Change) bool { return c.Verb == change.WithdrawClone })
 				return step
 			}},
-		"request overtaken": {reason: "A deletion leaves its Job.", start: "request",
+		"request overtaken": {reason: "A deletion leaves the Job of a requested backup.", start: "request",
 			next: func(s *instance.State) steps.Step {
 				if s.IsDeleting() {
 					s.MisplacedJobs = nil
@@ -365,16 +368,17 @@ func bugsOfRequests() map[string]bug {
 // bugsOfFinalizers returns bugs about finalizers of other controllers.
 func bugsOfFinalizers() map[string]bug {
 	return map[string]bug{
-		"not ours": {reason: "It removes Crossplane's finalizer.", start: "delete", next: func(s *instance.State) steps.Step {
-			step := Next(s)
-			if s.XR != nil && s.XR.IsDeleting() && s.XR.IsComposing() {
-				step.Changes = []change.Change{
-					change.PatchObject(s.XR.Unstructured, func(u *unstructured.Unstructured) {
-						u.SetFinalizers([]string{v1.Finalizer})
-					})}
-			}
-			return step
-		}},
+		"not ours": {reason: "The controller removes the finalizer of Crossplane.",
+			start: "delete", next: func(s *instance.State) steps.Step {
+				step := Next(s)
+				if s.XR != nil && s.XR.IsDeleting() && s.XR.IsComposing() {
+					step.Changes = []change.Change{
+						change.PatchObject(s.XR.Unstructured, func(u *unstructured.Unstructured) {
+							u.SetFinalizers([]string{v1.Finalizer})
+						})}
+				}
+				return step
+			}},
 	}
 }
 
@@ -382,27 +386,29 @@ func bugsOfFinalizers() map[string]bug {
 func TestModelFindsBugs(t *testing.T) {
 	t.Parallel()
 	bugs := map[string]bug{
-		"foreign note": {reason: "It takes the note of another cluster with the same objects for its own.",
+		"foreign note": {reason: "The controller accepts the catalog entry of another cluster with the same objects.",
 			start: "store, copied", next: func(s *instance.State) steps.Step {
 				if n := s.ForeignEntry(); n != nil && s.XR != nil {
 					s.XR.SetAnnotations(map[string]string{v1.AnnotationPublished: n.PublishedArchive()})
 				}
 				return Next(s)
 			}},
-		"no proof": {reason: "It releases what has no proven backup.", start: "delete",
+		"no proof": {reason: "The controller releases data that has no verified backup.", start: "delete",
 			next: func(s *instance.State) steps.Step {
 				if r := s.Record(); r != nil && r.Status.Phase == v1.BackupPending {
 					r.Status.Phase = v1.BackupVerified
 				}
 				return Next(s)
 			}},
-		"no fence": {reason: "It copies beside a running server.", start: "delete", next: func(s *instance.State) steps.Step {
-			if s.IsDeleting() && s.Record() != nil {
-				s.Deployment, s.Pods = nil, nil
-			}
-			return Next(s)
-		}},
-		"no announcement": {reason: "The next life starts empty.", start: "finalizers",
+		"no fence": {reason: "The controller copies the data while a server is running.",
+			start: "delete", next: func(s *instance.State) steps.Step {
+				if s.IsDeleting() && s.Record() != nil {
+					s.Deployment, s.Pods = nil, nil
+				}
+				return Next(s)
+			}},
+		"no announcement": {reason: "The next instance starts without the data of an instance that lost its XR.",
+			start: "finalizers",
 			next: func(s *instance.State) steps.Step {
 				if s.Orphan != nil {
 					return steps.Step{Action: steps.NoOp}
@@ -410,18 +416,20 @@ func TestModelFindsBugs(t *testing.T) {
 				s.PredecessorTerminating = false
 				return Next(s)
 			}},
-		"superseded": {reason: "Nobody deletes an XR whose claim was taken from it, and the next one waits for ever.",
+		"superseded": {reason: "The controller does not delete an orphaned XR, so the next instance waits forever.",
 			start: "finalizers", next: func(s *instance.State) steps.Step {
 				s.OrphanedFromClaim = false
 				return Next(s)
 			}},
-		"name first": {reason: "It never lets the claim go.", start: "delete", next: func(s *instance.State) steps.Step {
-			if step := Next(s); step.Action != steps.RemoveClaimFinalizer {
-				return step
-			}
-			return steps.Step{Action: steps.NoOp}
-		}},
-		"no word": {reason: "It gives a namespace what an earlier one left.", start: "namespace again, refused",
+		"name first": {reason: "The controller never removes the finalizer of the claim.",
+			start: "delete", next: func(s *instance.State) steps.Step {
+				if step := Next(s); step.Action != steps.RemoveClaimFinalizer {
+					return step
+				}
+				return steps.Step{Action: steps.NoOp}
+			}},
+		"no word": {reason: "The controller adopts the backups of a previous namespace without permission.",
+			start: "namespace again, refused",
 			next: func(s *instance.State) steps.Step {
 				step := Next(s)
 				if s.XR != nil && !s.XR.IsDeleting() && s.BackupPVC == nil && isUndecided(s) {
@@ -431,21 +439,23 @@ func TestModelFindsBugs(t *testing.T) {
 				}
 				return step
 			}},
-		"in the way": {reason: "It makes a volume before the function has chosen, and the restore finds nothing there.",
+		"in the way": {reason: "The backup PVC is created too early, so the restore does not find its archive.",
 			start: "namespace again, allowed", next: func(s *instance.State) steps.Step {
 				if step := Next(s); s.XR == nil || s.XR.IsDeleting() || s.DataPVC == nil || s.BackupPVC != nil || !isUndecided(s) {
 					return step
 				}
 				return withChanges(s, steps.Step{Action: steps.CreateBackupPVC})
 			}},
-		"not required": {reason: "It releases data whose backup no server has run on.", start: "required",
+		"not required": {reason: "The controller releases data whose backup has not passed the required restore test.",
+			start: "required",
 			next: func(s *instance.State) steps.Step {
 				if r := s.Record(); r != nil {
 					r.Status.Conditions = []metav1.Condition{{Type: v1.ConditionRestorable, Status: metav1.ConditionTrue}}
 				}
 				return Next(s)
 			}},
-		"policy first": {reason: "A volume gets its policy back before its backup is proven.", start: "delete",
+		"policy first": {reason: "The data volume gets its reclaim policy back before its backup is verified.",
+			start: "delete",
 			next: func(s *instance.State) steps.Step {
 				step := Next(s)
 				if step.Action == steps.RecordBackup && s.DataPV != nil {
@@ -453,7 +463,8 @@ func TestModelFindsBugs(t *testing.T) {
 				}
 				return step
 			}},
-		"volume not kept": {reason: "It lets a claim go whose volume goes with it.", start: "data PVC",
+		"volume not kept": {reason: "The controller releases a data PVC whose volume is then deleted with it.",
+			start: "data PVC",
 			next: func(s *instance.State) steps.Step {
 				step := Next(s)
 				if step.Action == steps.RetainDataPV && s.DataPVC != nil && s.DataPVC.DeletionTimestamp != nil {

@@ -490,8 +490,8 @@ func (l modelInstance) xrObject(n int, required bool) client.Object {
 	return u
 }
 
-// backupNumber returns the number of the instance's next backup. Backups of the two previous instances have the
-// numbers 1 and 2.
+// backupNumber returns the number of the instance's next backup. The final backups of the first and the second instance
+// have the numbers 1 and 2, unless counted is true.
 func (l modelInstance) backupNumber() int64 {
 	n := int64(max(l.previous, -l.previous)) + 1
 	if l.image.counted {

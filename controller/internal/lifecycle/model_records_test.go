@@ -49,7 +49,7 @@ func (m model) records(add adder) {
 			}
 		})
 		// The controller creates a BackupRecord again on request. For a backup on a volume, it does so only after the
-		// instance has been deleted. For a backup in a store, it does so at any time, because a store does not know
+		// instance has been deleted. For a backup in a store, it does so at any time, because a store does not show
 		// which instances exist.
 		add("a person makes the record", true, m.words > 0 && lacks && (l.toStore || l.over()), func(w *model) {
 			w.words--
@@ -175,8 +175,8 @@ func idleArchive(step catalog.ArchiveStep) bool {
 var recordPhases = []v1.BackupPhase{"", v1.BackupPending, v1.BackupRunning, v1.BackupFailed, v1.BackupVerified,
 	recordNew: ""}
 
-// recordObject returns the BackupRecord of an instance. Each time the BackupRecord is created again, its number
-// increases.
+// recordObject returns the BackupRecord of an instance. number is the generation of the BackupRecord, which increases
+// each time the BackupRecord is created again.
 func (l modelInstance) recordObject(n int, number int8) *v1.BackupRecord {
 	instanceID := instanceOf(n)
 	r := backup.NewRecord(instance.NewState(instance.Subject{Instance: instanceID, XR: composite("XMySQL", "x", uidOf(n)),
@@ -215,7 +215,7 @@ func (l modelInstance) recordObject(n int, number int8) *v1.BackupRecord {
 	return r
 }
 
-// annotated adds the backup metadata to a backup volume.
+// annotated adds the catalog entries, and the annotations of a user, to a backup volume.
 func (m model) annotated(v *corev1.PersistentVolume, index int) {
 	for n, l := range m.instances {
 		name := instanceOf(n).RecordName()
@@ -313,8 +313,9 @@ func TestModelRecordsFindsBugs(t *testing.T) {
 		next    decision
 		third   third
 	}{
-		"records are the truth": {creates: 2, reason: "What has no record is not there.", next: withoutEntries},
-		"proven before noted": {creates: 2, reason: "The volume does not know what the record says.",
+		"records are the truth": {creates: 2, reason: "The controller ignores a backup that has no BackupRecord.",
+			next: withoutEntries},
+		"proven before noted": {creates: 2, reason: "The BackupRecord is verified before the catalog on the volume contains the backup.",
 			next: func(s *instance.State) steps.Step {
 				if step := Next(s); step.Action != steps.RecordBackup {
 					return step
@@ -322,14 +323,14 @@ func TestModelRecordsFindsBugs(t *testing.T) {
 				s.Entries = []instance.Entry{{Name: s.Record().Name, BackupEntry: s.Record().Entry()}}
 				return withChanges(s, backup.WriteIndex(s))
 			}},
-		"a word is not waited for": {creates: 1, reason: "A record takes its archive along that nobody named.",
+		"a word is not waited for": {creates: 1, reason: "The archive is deleted with its BackupRecord, although no user has allowed it.",
 			third: func(a *instance.Archives) []catalog.ArchiveStep {
 				for i := range a.Records {
 					a.Records[i].Annotations = map[string]string{v1.AnnotationDeleteArchive: string(a.Records[i].UID)}
 				}
 				return catalog.NextOfArchives(a)
 			}},
-		"erased without a Job": {creates: 1, reason: "The note goes before the archive.",
+		"erased without a Job": {creates: 1, reason: "The catalog entry is deleted before the archive.",
 			third: func(a *instance.Archives) []catalog.ArchiveStep {
 				next := catalog.NextOfArchives(a)
 				for i := range next {
@@ -339,14 +340,14 @@ func TestModelRecordsFindsBugs(t *testing.T) {
 				}
 				return next
 			}},
-		"announced again": {creates: 1, reason: "A record that goes after the data is waited for in vain.",
+		"announced again": {creates: 1, reason: "A BackupRecord that is deleted after the data is not created again from the catalog.",
 			next: func(s *instance.State) steps.Step {
 				if r := s.Record(); s.IsDeleting() && (r == nil || !r.IsVerified() && s.BackupJob == nil) {
 					s.Entries = nil
 				}
 				return Next(s)
 			}},
-		"a finalizer too early": {creates: 1, reason: "The record goes before the Job that is found by it.",
+		"a finalizer too early": {creates: 1, reason: "The BackupRecord is deleted before the Job that is found through it.",
 			third: func(a *instance.Archives) []catalog.ArchiveStep {
 				steps := catalog.NextOfArchives(a)
 				for i := range steps {
@@ -356,14 +357,14 @@ func TestModelRecordsFindsBugs(t *testing.T) {
 				}
 				return steps
 			}},
-		"a turn is not waited for": {creates: 1, tested: true, reason: "The record goes before the Job that it names.",
+		"a turn is not waited for": {creates: 1, tested: true, reason: "The BackupRecord is deleted before the Job of its restore test.",
 			third: func(a *instance.Archives) []catalog.ArchiveStep {
 				for i := range a.Records {
 					a.Records[i].Status.RestoreTest = nil
 				}
 				return catalog.NextOfArchives(a)
 			}},
-		"never let go": {creates: 1, reason: "Records that are deleted stay.",
+		"never let go": {creates: 1, reason: "The finalizer of a deleted BackupRecord is never removed.",
 			third: func(a *instance.Archives) []catalog.ArchiveStep {
 				return slices.DeleteFunc(catalog.NextOfArchives(a), func(s catalog.ArchiveStep) bool {
 					return s.Action == catalog.LetRecordGo

@@ -62,13 +62,14 @@ func (s modelStores) FindEntries(_ context.Context, namespace types.UID, isKnown
 	return out, nil
 }
 
-// storeEntry returns the metadata next to the archive of an instance in the store.
+// storeEntry returns the catalog entry of an instance's archive in the store.
 func (l modelInstance) storeEntry(n int) *v1.StoreEntry {
 	r := l.recordObject(n, l.noted)
 	return &v1.StoreEntry{BackupEntry: r.Entry(), Name: r.Name}
 }
 
-// foreignEntry returns the metadata that another cluster with identical names and UIDs has published for this backup.
+// foreignEntry returns the catalog entry that another cluster with identical names and UIDs has published for this
+// backup.
 func (l modelInstance) foreignEntry(n int) *v1.StoreEntry {
 	r := l.recordObject(n, max(l.recordNo, 1))
 	r.Spec.Archive.SHA256 = strings.Repeat("b", 64)
@@ -91,7 +92,7 @@ func (m *model) writeStore(n int, c change.Change) {
 		if l.archived == 0 {
 			m.broken = "a backup is published that is nowhere"
 		}
-		if l.noted == 0 { // Metadata is written only once.
+		if l.noted == 0 { // A catalog entry is written only once.
 			l.noted = recordNumber(n, c.Remote.Entry.Record)
 		}
 	case change.Remove:
@@ -136,21 +137,22 @@ func TestModelStoreFindsBugs(t *testing.T) {
 		next   decision
 		third  third
 	}{
-		"silence is consent": {reason: "A store that does not answer has no backups.",
+		"silence is consent": {reason: "The controller treats a store that does not respond as empty.",
 			start: recordStarts()["store down, record deleted"], next: func(s *instance.State) steps.Step {
 				if !s.IsDeleting() {
 					s.StoreFailure = ""
 				}
 				return Next(s)
 			}},
-		"stores are not asked": {reason: "What has no record is not there.", start: recordStarts()["store, record deleted"],
+		"stores are not asked": {reason: "The controller ignores a backup in the store that has no BackupRecord.",
+			start: recordStarts()["store, record deleted"],
 			next: func(s *instance.State) steps.Step {
 				if !s.IsDeleting() {
 					s.Entries = nil
 				}
 				return Next(s)
 			}},
-		"proven before published": {reason: "The store does not know what the record says, and the record may go.",
+		"proven before published": {reason: "The BackupRecord is verified before the store contains the catalog entry.",
 			start: recordStarts()["store, record deleted"], next: func(s *instance.State) steps.Step {
 				if step := Next(s); step.Action != steps.RecordBackup {
 					return step
@@ -158,7 +160,7 @@ func TestModelStoreFindsBugs(t *testing.T) {
 				s.Entries = []instance.Entry{{Name: s.Record().Name, Store: modelStore, BackupEntry: s.Record().Entry()}}
 				return withChanges(s, backup.WriteIndex(s))
 			}},
-		"published unwritten": {reason: "Nothing says of a note that it is this cluster's own, once the record is gone.",
+		"published unwritten": {reason: "The controller does not annotate its objects, so it does not recognize its own catalog entry.",
 			start: recordStarts()["store, record deleted"], next: func(s *instance.State) steps.Step {
 				step := Next(s)
 				step.Changes = slices.DeleteFunc(step.Changes, func(c change.Change) bool {
@@ -167,14 +169,14 @@ func TestModelStoreFindsBugs(t *testing.T) {
 				})
 				return step
 			}},
-		"removed unasked": {reason: "A record takes its archive along that nobody named.",
+		"removed unasked": {reason: "The archive is deleted with its BackupRecord, although no user has allowed it.",
 			start: recordStarts()["store, record deleted"], third: func(a *instance.Archives) []catalog.ArchiveStep {
 				for i := range a.Records {
 					a.Records[i].Annotations = map[string]string{v1.AnnotationDeleteArchive: string(a.Records[i].UID)}
 				}
 				return catalog.NextOfArchives(a)
 			}},
-		"record first": {reason: "The record goes before its archive, which nobody removes then.",
+		"record first": {reason: "The BackupRecord is deleted before its archive, which is then never deleted.",
 			start: recordStarts()["store down, record deleted"], third: func(a *instance.Archives) []catalog.ArchiveStep {
 				steps := catalog.NextOfArchives(a)
 				for i := range steps {
@@ -184,13 +186,13 @@ func TestModelStoreFindsBugs(t *testing.T) {
 				}
 				return steps
 			}},
-		"only the PVC knows": {reason: "When that is gone nobody asks the store any more, and a backup is announced that " +
-			"is never taken.", start: recordStarts()["store, record deleted"], next: func(s *instance.State) steps.Step {
-			if s.XR != nil && s.XR.IsDeleting() && s.DataPVC == nil && s.DataPV == nil {
-				s.XR.Status.BackupStore, s.Entries = "", nil
-			}
-			return Next(s)
-		}},
+		"only the PVC knows": {reason: "After the PVC is deleted, the controller ignores the store and waits for a backup forever.",
+			start: recordStarts()["store, record deleted"], next: func(s *instance.State) steps.Step {
+				if s.XR != nil && s.XR.IsDeleting() && s.DataPVC == nil && s.DataPV == nil {
+					s.XR.Status.BackupStore, s.Entries = "", nil
+				}
+				return Next(s)
+			}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

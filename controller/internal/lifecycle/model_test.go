@@ -49,8 +49,8 @@ const (
 	verdictTrue
 )
 
-// Backup metadata that another cluster has written to the store under the same name: none, metadata with a different
-// BackupRecord, or metadata with this cluster's BackupRecord and a different checksum.
+// The catalog entry that another cluster has written to the store under the same name: no entry, an entry with a
+// different BackupRecord, or an entry with this cluster's BackupRecord and a different checksum.
 const (
 	foreignNone int8 = iota
 	foreignRecord
@@ -93,8 +93,8 @@ type modelInstance struct { //nolint:recvcheck // Methods that apply an event ch
 	turn                            int8 // The state of the restore test in its BackupRecord.
 	heard                           bool // The BackupRecord contains the result of the restore test.
 	// recordNo is the generation of the BackupRecord. It begins with 1 and increases each time the BackupRecord is
-	// created again. noted is the generation that the metadata on the volume names. forgotten is the generation in a
-	// user's annotation that allows later instances to start without this backup.
+	// created again. noted is the generation in the catalog entry, or 0 if there is no entry. forgotten is the
+	// generation in a user's annotation that allows later instances to start without this backup.
 	recordNo, noted, forgotten    int8
 	recordDying, markedForRemoval bool
 	recordHeld                    bool
@@ -107,14 +107,14 @@ type modelInstance struct { //nolint:recvcheck // Methods that apply an event ch
 	// Generations of the BackupRecord that the annotation AnnotationPublished of the XR, the volume and the PVC
 	// names.
 	xrMark, pvMark, claimMark int8
-	// foreign is the metadata that another cluster with identical names and UIDs has published under the name of this
-	// backup. Its values begin with foreign.
+	// foreign is the catalog entry that another cluster with identical names and UIDs has published under the name of
+	// this backup. It is one of the constants whose names begin with foreign.
 	foreign int8
 	image   modelImage
 }
 
-// A modelVolume is a backup volume. Each time the namespace is created again, it gets the next number, beginning with
-// 1.
+// A modelVolume is a backup volume. made, owner and from are numbers of namespaces. The first namespace has the number
+// 1, and it gets the next number each time it is created again.
 type modelVolume struct {
 	made, owner, from int8
 	namespace         int8
@@ -160,7 +160,7 @@ type model struct { //nolint:recvcheck // Methods that apply an event change the
 	testsRestores, required bool
 	trial                   modelTrial
 
-	// These fields are the numbers of times that each event may still happen.
+	// These fields contain how many times each event may still happen.
 	writes, creates, deletes, strips, claims, namespaces, remakes, failures, relents int8
 	// Deletions of BackupRecords, and annotations with which a user restores or forgets a backup.
 	drops, words int8
@@ -170,7 +170,7 @@ type model struct { //nolint:recvcheck // Methods that apply an event change the
 	outages int8
 	// Backups that another cluster with identical names and UIDs publishes.
 	copies int8
-	// Changes of the image to another release series, and back.
+	// Changes of the image to another release series, and changes back to the previous image.
 	imageChanges, imageReverts int8
 	// On-demand backups. online is true if the server runs during the backup.
 	requests int8
@@ -181,8 +181,8 @@ type model struct { //nolint:recvcheck // Methods that apply an event change the
 	broken string
 }
 
-// A move is an event and the state of the model after it. If user is true, a user causes the event. The model must
-// not depend on it, because it may never happen.
+// A move is an event and the state of the model after it. If user is true, a user causes the event. An operation must
+// be able to complete without such an event, because it may never happen.
 type move struct {
 	name string
 	user bool
@@ -541,8 +541,8 @@ func (m model) backupIsHome() bool {
 	return m.backup == alive1 && m.backupAt == atHome && !m.backupPending
 }
 
-// binds reports whether the PVC that an instance's data volume refers to still exists. If the volume is reserved for
-// another PVC, the old PVC has lost it permanently.
+// binds reports whether the PVC that an instance's data volume is bound to still exists. The volume must then not be
+// reserved for another PVC, because the existing PVC would lose it permanently.
 func (m model) binds(n int) bool {
 	l := m.instances[n]
 	if l.refPlace == atHome {

@@ -42,7 +42,7 @@ type walk struct {
 	seenOf model
 }
 
-// walks is the number of walks in which a bug must be found.
+// walks is the maximum number of walks in which a bug must be found.
 const walks = 1000
 
 // walksOfStart returns the number of walks for each start state. WALKS sets it, for example in `make test-all`.
@@ -100,8 +100,8 @@ func (r *tornReader) model() model {
 	return r.walk.world
 }
 
-// meanwhile is called before each read. It applies several random events before a single read, and none before the
-// others.
+// meanwhile is called before each read. It applies random events before the read at which the countdown ends, and none
+// before the other reads.
 func (r *tornReader) meanwhile() {
 	if r.countdown--; r.countdown != 0 {
 		return
@@ -287,9 +287,9 @@ func TestModelTornFindsBugs(t *testing.T) {
 		start  model
 		put    func(*walk)
 	}{
-		"cache": {reason: "With a data PVC from a cache, a volume looks as if its claim were gone.",
+		"cache": {reason: "With a data PVC from a cache, a volume appears to have lost its PVC.",
 			start: modelStarts()["data PVC"], put: func(w *walk) { w.lags = true }},
-		"no precondition": {reason: "What a person asked for meanwhile is thrown away.",
+		"no precondition": {reason: "The controller overwrites a request that a user made in the meantime.",
 			start: recordStarts()["two records lost"], put: func(w *walk) { w.rash = true }},
 	} {
 		t.Run(name, func(t *testing.T) {

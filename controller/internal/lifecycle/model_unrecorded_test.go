@@ -10,8 +10,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// refusesEntry changes a decision so that no backup of a running instance is ever recorded: the volume or store
-// refuses the metadata.
+// refusesEntry changes a decision so that no backup of a running instance is ever recorded, because the volume or the
+// store refuses the catalog entry.
 func refusesEntry(next decision) decision {
 	return func(s *instance.State) steps.Step {
 		if s.IsDeleting() {
@@ -40,8 +40,8 @@ func hasFullIndex(next decision) decision {
 	}
 }
 
-// TestModelUnrecorded checks backups that are never recorded, because the metadata is refused or the index is full.
-// No row is lost, the server does not stay stopped, and no deletion is blocked.
+// TestModelUnrecorded checks backups that are never recorded, because the catalog entry is refused or the index is
+// full. No row is lost, the server does not stay stopped, and no deletion is blocked.
 func TestModelUnrecorded(t *testing.T) {
 	t.Parallel()
 	for name, world := range map[string]func(decision) decision{"note refused": refusesEntry, "index full": hasFullIndex} {

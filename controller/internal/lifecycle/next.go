@@ -132,7 +132,7 @@ func isVerdictNew(s *instance.State) bool {
 // protectData maintains the objects that outlive the instance.
 func protectData(s *instance.State) steps.Step {
 	if s.PredecessorTerminating {
-		return steps.Step{Action: steps.Wait, After: steps.RequeueLater} // The previous instance decides what this one starts from.
+		return steps.Step{Action: steps.Wait, After: steps.RequeueLater} // The previous instance determines the data of this one.
 	}
 	if step, open := decideAdoption(s); open {
 		return step
@@ -163,7 +163,7 @@ func protectData(s *instance.State) steps.Step {
 		return steps.Step{Action: steps.RetainDataPV,
 			Message: fmt.Sprintf("Volume %q is retained until a backup of its data is verified", s.DataPV.Name)}
 	case s.BackupPVC == nil && s.Store() == "":
-		return decideBeforeStart(s) // The function chooses first, or a user restores the volume.
+		return decideBeforeStart(s) // The function must choose a backup, or a user must restore the volume.
 	}
 	if step, open := keepBackupPVC(s); open {
 		return step
@@ -230,9 +230,9 @@ func isSettling(status *v1.SettingsStatus) bool {
 	return status != nil && (status.Phase == v1.SettingsValidating || status.Phase == v1.SettingsOnTrial)
 }
 
-// endOutlivedRestore stops a restore Job whose pod is kept alive by a container that another component injected. If
-// the restore succeeded, the controller stores that first, so that the function does not create the Job again. If it
-// failed, the controller deletes the pod, and the Job retries as usual.
+// endOutlivedRestore stops a restore Job whose pod still runs because of a container that another component injected.
+// If the restore succeeded, the controller first stores this in the status, so that the function does not create the
+// Job again. If it failed, the controller deletes the pod, and the Job retries as usual.
 func endOutlivedRestore(s *instance.State) (step steps.Step, open bool) {
 	j, restoredBy := s.RestoreJob, s.XR.Status.RestoredBy
 	switch {
@@ -241,7 +241,7 @@ func endOutlivedRestore(s *instance.State) (step steps.Step, open bool) {
 	case j != nil && j.Succeeded != nil && j.DeletionTimestamp == nil && restoredBy != j.UID:
 		return steps.Step{Action: steps.RecordRestored}, true // The controller does not wait for the Job to complete.
 	case j != nil && restoredBy == j.UID && j.IsComplete():
-		return steps.Step{Action: steps.RecordRestored}, !s.XR.Status.Restore.IsRunning() // The Job itself reports it now.
+		return steps.Step{Action: steps.RecordRestored}, !s.XR.Status.Restore.IsRunning() // The status of the Job reports it now.
 	case j == nil || j.Outlived == nil || j.DeletionTimestamp != nil:
 		return steps.Step{}, false
 	}

@@ -26,13 +26,14 @@ func TestAskedBeforeStop(t *testing.T) {
 		state  *instance.State
 		want   []change.Verb
 	}{
-		"Runs": {reason: "It can still move them.", state: fenced(deployment(1), runs),
-			want: []change.Verb{change.CheckData, change.Scale}},
-		"Gone": {reason: "Nobody answers.", state: fenced(deployment(1)), want: []change.Verb{change.Scale}},
-		"Discarded": {reason: "There is no backup.", state: fenced(deployment(1), runs, discard),
+		"Runs": {reason: "The server can still move the data, so the controller must check it before the server stops.",
+			state: fenced(deployment(1), runs), want: []change.Verb{change.CheckData, change.Scale}},
+		"Gone": {reason: "There is no pod of the server that could be checked.",
+			state: fenced(deployment(1)), want: []change.Verb{change.Scale}},
+		"Discarded": {reason: "A deletion without a backup needs no check.", state: fenced(deployment(1), runs, discard),
 			want: []change.Verb{change.Scale}},
-		"GivenUp": {reason: "A person has said so.", state: fenced(deployment(1), runs, gaveUp),
-			want: []change.Verb{change.Scale}},
+		"GivenUp": {reason: "The user accepts the loss of the data outside of the data directory.",
+			state: fenced(deployment(1), runs, gaveUp), want: []change.Verb{change.Scale}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

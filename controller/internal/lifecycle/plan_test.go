@@ -43,52 +43,55 @@ func TestPlanRecovery(t *testing.T) {
 		want   steps.Action
 		after  time.Duration
 	}{
-		"Found": {reason: "The user waits for the plan.", state: onlyPlanned(finds), want: steps.PlanRecovery},
-		"Known": {reason: "It is written once.", state: onlyPlanned(finds, knows), want: steps.Wait, after: steps.RequeueForPerson},
-		"Grown": {reason: "The archive of a running server grows all the time.",
+		"Found": {reason: "The user waits for the plan, so it must be written to the status.",
+			state: onlyPlanned(finds), want: steps.PlanRecovery},
+		"Known": {reason: "The status already contains the plan.",
+			state: onlyPlanned(finds, knows), want: steps.Wait, after: steps.RequeueForPerson},
+		"Grown": {reason: "The binary log of a running server always grows, so the plan must not be written again.",
 			state: onlyPlanned(finds, knows, func(s *instance.State) { s.Recovery.Recovery.Segment, s.Recovery.Plan.Segments = 8, 4 }),
 			want:  steps.Wait, after: steps.RequeueForPerson},
-		"OtherBackup": {reason: "The backup was deleted.",
+		"OtherBackup": {reason: "The backup of the plan was deleted, so the plan must be written again.",
 			state: onlyPlanned(finds, knows, func(s *instance.State) { s.Recovery.Backup = "old-b" }), want: steps.PlanRecovery},
-		"OtherTimeline": {reason: "The transactions are in another timeline.",
+		"OtherTimeline": {reason: "The transactions are in another timeline, so the plan must be written again.",
 			state: onlyPlanned(finds, knows, func(s *instance.State) { s.Recovery.Recovery.Timeline = "log/two" }),
 			want:  steps.PlanRecovery},
-		"OtherTime": {reason: "The user has changed the time.",
+		"OtherTime": {reason: "The user has changed the time, so the plan must be written again.",
 			state: onlyPlanned(finds, knows, func(s *instance.State) { s.Recovery.Choice = "@2026-11-22T19:00:00Z" }),
 			want:  steps.PlanRecovery},
-		"Completed": {reason: "The platform team has added the identity.",
+		"Completed": {reason: "The platform team has added the identity, so the complete plan must be written.",
 			state: onlyPlanned(finds, knows, func(s *instance.State) { incomplete(s.XR.Status.RecoverySource) }), want: steps.PlanRecovery},
-		"StillIncomplete": {reason: "There is no news.",
+		"StillIncomplete": {reason: "The incomplete plan has not changed, so it must not be written again.",
 			state: onlyPlanned(finds, knows, func(s *instance.State) {
 				incomplete(s.XR.Status.RecoverySource)
 				incomplete(s.Recovery)
 			}), want: steps.Wait, after: steps.RequeueForPerson},
-		"WithoutPlan": {reason: "The kind is from an earlier release. The field must not be written again and again.",
+		"WithoutPlan": {reason: "The kind of an earlier release drops the plan, so it must not be written again and again.",
 			state: onlyPlanned(finds, knows, func(s *instance.State) { s.XR.Status.RecoverySource.Plan = nil }), want: steps.Wait,
 			after: steps.RequeueForPerson},
-		"Refused": {reason: "The message says which times are possible.",
+		"Refused": {reason: "The message must contain the times that are possible.",
 			state: onlyPlanned(func(s *instance.State) {
 				s.Recovery = &v1.RecoverySource{Choice: "@2026-11-22T18:00:00Z", Message: "Possible is a to b"}
 			}), want: steps.PlanRecovery},
-		"RefusedAgain": {reason: "A backup may be verified soon.",
+		"RefusedAgain": {reason: "A backup may be verified soon, so the controller must check again.",
 			state: onlyPlanned(func(s *instance.State) {
 				s.Recovery = &v1.RecoverySource{Choice: "@2026-11-22T18:00:00Z", Message: "Possible is a to b"}
 				s.XR.Status.RecoverySource = s.Recovery
 			}), want: steps.Wait, after: steps.RequeueLater},
-		"Unsearched": {reason: "The source was not read yet.", state: onlyPlanned(), want: steps.Wait, after: steps.RequeueLater},
-		"StoreDown": {reason: "The user sees why there is no plan.",
+		"Unsearched": {reason: "The restore source was not read yet, so the controller must check again.",
+			state: onlyPlanned(), want: steps.Wait, after: steps.RequeueLater},
+		"StoreDown": {reason: "The status must report why there is no plan.",
 			state: onlyPlanned(func(s *instance.State) { s.StoreFailure, s.PodFailure = "no response", "no response" }),
 			want:  steps.ReportPodFailure},
-		"StoreUp": {reason: "The user sees that the reason is gone.",
+		"StoreUp": {reason: "The store responds again, so the failure must be removed from the status.",
 			state: onlyPlanned(finds, knows, func(s *instance.State) { s.XR.Status.BlockedBy = &v1.Blocker{Message: "no response"} }),
 			want:  steps.ReportPodFailure},
-		"NotSuspended": {reason: "The function creates the PVC.",
+		"NotSuspended": {reason: "The function creates the data PVC of an instance that is not suspended.",
 			state: onlyPlanned(finds, func(s *instance.State) { s.XR.Spec.Suspend = false }), want: steps.NoOp},
-		"NoTime": {reason: "There is nothing to plan.",
+		"NoTime": {reason: "A restore without a time needs no plan.",
 			state: onlyPlanned(finds, func(s *instance.State) { s.XR.Spec.Restore.At = nil }), want: steps.NoOp},
-		"Started": {reason: "Its data is not restored again.",
+		"Started": {reason: "A started instance is not restored again.",
 			state: onlyPlanned(finds, func(s *instance.State) { s.XR.Status.Started = true }), want: steps.NoOp},
-		"Unprotected": {reason: "The finalizers are first, as in each instance.",
+		"Unprotected": {reason: "The finalizers must be added before the plan is written.",
 			state: onlyPlanned(finds, func(s *instance.State) { s.XR.SetFinalizers(nil) }), want: steps.AddFinalizers},
 	}
 	for name, tc := range cases {

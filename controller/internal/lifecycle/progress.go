@@ -111,8 +111,8 @@ func showInstance(s *instance.State, step steps.Step) []change.Change {
 		}})).WhoeverWrote()}
 }
 
-// showDelayedImage writes why an image change has not begun. Its field from is empty, unlike the field of an image
-// change that has stopped the server.
+// showDelayedImage writes to status.internal.imageChange why an image change has not begun. The field from stays
+// empty until the server is stopped for the image change.
 func showDelayedImage(s *instance.State, step steps.Step) []change.Change {
 	want := v1.ImageChangeStatus{Message: step.Message}
 	if c := s.XR.Status.ImageChange; c != nil && *c == want {

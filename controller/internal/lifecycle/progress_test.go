@@ -21,11 +21,13 @@ func TestHint(t *testing.T) {
 		state  *instance.State
 		hint   string
 	}{
-		"Failed": {reason: "It is tried again.", state: fenced(withJob(failedAt(0, "full")), failedForRoom, broken),
-			hint: v1.AnnotationSkipBackup + "=" + xrUID},
-		"Held": {reason: "A person has to act.", state: fenced(func(s *instance.State) { s.PVCNameConflict = true }),
-			hint: v1.AnnotationSkipBackup + "=" + xrUID},
-		"NotStarted": {reason: "The backup may be the only copy, and no server runs on it.",
+		"Failed": {reason: "The message of a failed backup must contain the command.",
+			state: fenced(withJob(failedAt(0, "full")), failedForRoom, broken),
+			hint:  v1.AnnotationSkipBackup + "=" + xrUID},
+		"Held": {reason: "A user has to act, so the message must contain the command.",
+			state: fenced(func(s *instance.State) { s.PVCNameConflict = true }),
+			hint:  v1.AnnotationSkipBackup + "=" + xrUID},
+		"NotStarted": {reason: "No server could start from the backup, so the message must contain the command.",
 			state: verifiedState(requireRestoreTest, restorable(0, metav1.ConditionFalse)), hint: `"requireRestoreTest":false`},
 	}
 	for name, tc := range cases {
@@ -62,15 +64,18 @@ func TestShowInRecord(t *testing.T) {
 		state  *instance.State
 		want   bool
 	}{
-		"Waits": {reason: "The next claim waits for it.", state: fenced(orphaned, originGone, waits), want: true},
-		"Said":  {reason: "Once is enough.", state: fenced(orphaned, originGone, waits, announced)},
-		"Failed": {reason: "It has why.",
+		"Waits": {reason: "The next claim waits for this deletion, so the BackupRecord must report why it waits.",
+			state: fenced(orphaned, originGone, waits), want: true},
+		"Said": {reason: "The BackupRecord already contains the message.",
+			state: fenced(orphaned, originGone, waits, announced)},
+		"Failed": {reason: "The BackupRecord already contains the error.",
 			state: fenced(orphaned, originGone, mounted, withJob(failedAt(0, "full")), failedForRoom, broken)},
-		"Runs": {reason: "Percentages are for a status.",
+		"Runs": {reason: "The BackupRecord must not contain the progress of the backup.",
 			state: fenced(orphaned, originGone, mounted, phase(v1.BackupRunning),
 				withJob(func(j *instance.Job) { j.Progress = &agent.Progress{Phase: agent.PhaseCopy, Percent: 84} }))},
-		"Has XR": {reason: "That has it.", state: fenced(waits)},
-		"Refused": {reason: "A quota has no room for its Job.",
+		"Has XR": {reason: "The status of the XR contains the message, so the BackupRecord does not need it.",
+			state: fenced(waits)},
+		"Refused": {reason: "The BackupRecord must report that a quota refuses the Job.",
 			state: fenced(orphaned, originGone, mounted,
 				refusedAs(steps.CreateBackupJob, instance.Refusal{Message: "exceeded quota"})), want: true},
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// This file decides whether an instance is protected. Next uses it to add one missing protection at a time. The
-// doctor uses it to list all missing protections, even if no controller runs.
+// The functions in this file find out whether an instance is protected. Next uses them to add one missing protection
+// at a time. The doctor uses them to list all missing protections, even if no controller runs.
 
 // Unprotected returns the composite resource and the claim if they lack the finalizer, and could therefore be removed
 // before the data is backed up. Kubernetes accepts no new finalizer on an object that is being deleted.

@@ -15,9 +15,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// A PersistentVolume is the identity of the data, and a PersistentVolumeClaim only mounts it. A PVC that is being
-// deleted cannot be mounted by a new pod and cannot be recovered. The controller releases it when no pod uses it, and
-// a new PVC is created for the same volume.
+// A PersistentVolume contains the data, and a PersistentVolumeClaim only gives pods access to it. A PVC that is being
+// deleted cannot be mounted by a new pod, and its deletion cannot be canceled. The controller therefore releases the
+// PVC when no pod uses it, and a new PVC is created for the same volume.
 
 // replaceDeletedPVC replaces the PVC of an existing instance after a client deleted it. The volume is retained first,
 // because it would be deleted with the PVC. The server is then stopped, and the function creates the PVC again.
@@ -111,7 +111,7 @@ func entryOf(from map[string]string, key string) map[string]string {
 	return nil
 }
 
-// isFenced reports whether the server of an existing instance must not run.
+// isFenced reports whether the server must not run, because the data PVC was deleted.
 func isFenced(s *instance.State) bool {
 	return s.XR.Status.PVCDeleted
 }

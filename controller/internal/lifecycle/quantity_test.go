@@ -38,11 +38,13 @@ func TestEndlessClaim(t *testing.T) {
 		change func(*instance.State)
 		want   steps.Action
 	}{
-		"Bound": {reason: "Kubernetes lets it be corrected, or says why not.", change: func(*instance.State) {},
-			want: steps.ExpandBackupPVC},
-		"Refused": {reason: "What was refused is not asked for again.",
+		"Bound": {reason: "The request of a bound PVC must be corrected, unless Kubernetes refuses it.",
+			change: func(*instance.State) {},
+			want:   steps.ExpandBackupPVC},
+		"Refused": {reason: "A size that Kubernetes has refused must not be requested again.",
 			change: func(s *instance.State) { s.BackupPVC.Annotations[v1.AnnotationRefusedSize] = "1Gi" }, want: steps.NoOp},
-		"Unbound": {reason: "No volume will ever be so large.", change: backupUnbound, want: steps.DeleteBackupPVC},
+		"Unbound": {reason: "No volume is ever so large, so the unbound PVC must be created again.",
+			change: backupUnbound, want: steps.DeleteBackupPVC},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -153,7 +153,7 @@ func composing(awaited time.Duration) variation {
 
 func undefined(s *instance.State) { s.Undefined = true }
 
-// bare removes the controller's finalizer from a composite resource that Crossplane holds.
+// bare leaves only the finalizer of Crossplane on the XR.
 func bare(s *instance.State) { s.XR.SetFinalizers([]string{instance.FinalizerCrossplane}) }
 
 // removedForeignFinalizer returns a finalizer that a change removes and that is not the controller's, or "".
@@ -232,7 +232,7 @@ func originGone(s *instance.State) { s.OriginalPVC = nil }
 // stopped makes the function stop the server because the data PVC is being deleted.
 func stopped(s *instance.State) { s.XR.Status.PVCDeleted = true }
 
-// silent removes the conditions of the XR, whose server never accepted a client.
+// silent removes the conditions of the XR, as if its server had never accepted a client.
 func silent(s *instance.State) { s.XR.Conditions = nil }
 
 // suspended suspends the instance.
@@ -472,7 +472,7 @@ func released(s *instance.State) { s.DataPV.Finalizers = nil }
 // broken makes the backup Job fail for a reason other than disk space.
 func broken(s *instance.State) { s.BackupJob.Report.ExitCode = agent.ExitFailed }
 
-// backupUnbound makes the backup PVC unbound, because no pod has mounted it yet.
+// backupUnbound makes the backup PVC unbound, as if no pod had mounted it yet.
 func backupUnbound(s *instance.State) {
 	s.BackupPVC.Spec.VolumeName, s.BackupPVC.Status.Phase, s.BackupPVC.Annotations = "", corev1.ClaimPending, nil
 }
@@ -548,7 +548,7 @@ func restorable(n int, status metav1.ConditionStatus) variation {
 	}
 }
 
-// ownEntry adds the metadata of the instance's own backup.
+// ownEntry adds the catalog entry of the instance's own backup.
 func ownEntry(s *instance.State) {
 	r := s.Record().DeepCopy()
 	r.Spec.Archive = &v1.Archive{PVCName: s.Instance.BackupPVCName(), Path: r.Name + "/" + catalog.ArchiveName,
@@ -561,7 +561,7 @@ func beginning(s *instance.State) {
 	s.XR.Status.Started, s.XR.Status.PreviousBackup, s.XR.Conditions = false, "", nil
 }
 
-// entryLeft adds the metadata of a backup whose BackupRecord is deleted.
+// entryLeft adds the catalog entry of a backup whose BackupRecord is deleted.
 func entryLeft(s *instance.State) {
 	s.Entries = []instance.Entry{{Name: "old-a", Volume: "pvc-2",
 		BackupEntry: v1.BackupEntry{Record: "record", AnnouncedAt: metav1.NewTime(now.Add(-time.Hour))}}}

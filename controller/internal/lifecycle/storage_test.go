@@ -108,11 +108,12 @@ func TestGoesWith(t *testing.T) {
 		nameless     bool
 		owners, want []metav1.OwnerReference
 	}{
-		"Composed": {reason: "Crossplane said so.", owners: []metav1.OwnerReference{composed},
+		"Composed": {reason: "Crossplane has already set the XR as the owner.", owners: []metav1.OwnerReference{composed},
 			want: []metav1.OwnerReference{composed}},
-		"Orphaned": {reason: "The deletion of the XR took it off.", owners: []metav1.OwnerReference{other},
-			want: []metav1.OwnerReference{other, mine("db-x")}},
-		"Lost": {reason: "Of an XR that is gone only the UID is known. A reference without a name is refused.",
+		"Orphaned": {reason: "An orphaning deletion has removed the XR from the owners, so it must be added again.",
+			owners: []metav1.OwnerReference{other},
+			want:   []metav1.OwnerReference{other, mine("db-x")}},
+		"Lost": {reason: "The name of a deleted XR is unknown, but an owner reference needs a name.",
 			nameless: true, want: []metav1.OwnerReference{mine("gone")}},
 	}
 	for name, tc := range cases {

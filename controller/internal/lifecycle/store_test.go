@@ -61,7 +61,7 @@ func accessFor(left time.Duration) variation {
 	return func(s *instance.State) { s.AccessUntil = s.Now.Add(left) }
 }
 
-// entryInStore adds the metadata of the instance's own backup, which this cluster has published.
+// entryInStore adds the catalog entry of the instance's own backup, which this cluster has published.
 func entryInStore(s *instance.State) {
 	s.Record().UID = "of-ours"
 	ownEntry(s)
@@ -69,7 +69,7 @@ func entryInStore(s *instance.State) {
 	published(s)
 }
 
-// published adds the annotation that the controller writes before it publishes the metadata.
+// published adds the annotation that the controller writes before it publishes the catalog entry.
 func published(s *instance.State) {
 	s.Entries[0].Spec.Archive = &v1.Archive{Store: modelStore, SHA256: strings.Repeat("a", 64)}
 	s.XR.SetAnnotations(map[string]string{v1.AnnotationPublished: s.Entries[0].PublishedArchive()})
@@ -78,20 +78,20 @@ func published(s *instance.State) {
 // unwritten removes the annotation with the published archive.
 func unwritten(s *instance.State) { s.XR.SetAnnotations(nil) }
 
-// summed sets the checksum of the archive in the metadata.
+// summed sets the checksum of the archive in the catalog entry.
 func summed(sum string) variation {
 	return func(s *instance.State) { s.Entries[0].Spec.Archive.SHA256 = sum }
 }
 
-// recordedThere makes the metadata name the BackupRecord of another cluster.
+// recordedThere makes the catalog entry name the BackupRecord of another cluster.
 func recordedThere(s *instance.State) { s.Entries[0].Record = "of-theirs" }
 
-// notedAgo sets how long ago the backup in the metadata started.
+// notedAgo sets how long ago the backup in the catalog entry started.
 func notedAgo(ago time.Duration) variation {
 	return func(s *instance.State) { s.Entries[0].AnnouncedAt = metav1.NewTime(now.Add(-ago)) }
 }
 
-// announcedBefore makes the metadata describe a backup from two days ago, with a different BackupRecord.
+// announcedBefore makes the catalog entry describe a backup from two days ago, with a different BackupRecord.
 func announcedBefore(s *instance.State) {
 	s.Entries[0].AnnouncedAt, s.Entries[0].Record = metav1.NewTime(now.Add(-48*time.Hour)), "of-then"
 }
@@ -107,7 +107,7 @@ func sentAt(ago time.Duration) variation {
 }
 
 // notThere marks the BackupRecord as failed, because the store did not contain the archive when the controller tried
-// to publish the metadata.
+// to publish the catalog entry.
 func notThere(s *instance.State) {
 	s.Record().Status.Phase, s.Record().Status.Message = v1.BackupFailed, "there is no "+backup.StorePrefix(s)+"/"+
 		s.BackupJob.Report.Archive
@@ -123,7 +123,7 @@ func refusedAs(action steps.Action, refusal instance.Refusal) variation {
 
 func recordGoes(s *instance.State) { s.Records = nil }
 
-// entryOfInstanceInStore adds the metadata of a backup of a running instance.
+// entryOfInstanceInStore adds the catalog entry of a backup of a running instance.
 func entryOfInstanceInStore(s *instance.State) {
 	s.Entries = []instance.Entry{{Name: s.Attempt().Record, Store: modelStore,
 		BackupEntry: v1.BackupEntry{Record: "of-then", AnnouncedAt: metav1.NewTime(now)}}}
@@ -153,139 +153,142 @@ func TestNextInStore(t *testing.T) {
 		want   steps.Action
 		says   string
 	}{
-		"Quiet": {reason: "No volume is made for backups.", state: running(toStore), want: steps.NoOp},
-		"Before": {reason: "A volume has backups from before: it is mounted, as a restore may be from there.",
+		"Quiet": {reason: "An instance that backs up to a store must not get a backup volume.",
+			state: running(toStore), want: steps.NoOp},
+		"Before": {reason: "A volume with earlier backups must get a PVC, because an instance may be restored from it.",
 			state: running(backupsBound, func(s *instance.State) { v := s.BackupPV; toStore(s); s.BackupPV = v }),
 			want:  steps.CreateBackupPVC},
-		"VolumeStays": {reason: "One from before stays as it is.",
+		"VolumeStays": {reason: "The earlier backup PVC must not be expanded, because new backups are written to the store.",
 			state: running(func(s *instance.State) { c := s.BackupPVC; toStore(s); s.BackupPVC = c }, larger), want: steps.NoOp},
-		"Back": {reason: "They go to a volume again.", state: running(func(s *instance.State) { s.BackupPVC = nil }),
-			want: steps.CreateBackupPVC},
-		"Told": {reason: "The volume says where they go, also when claim and XR are gone.",
+		"Back": {reason: "The backups are written to a volume again, so the backup PVC must be created.",
+			state: running(func(s *instance.State) { s.BackupPVC = nil }), want: steps.CreateBackupPVC},
+		"Told": {reason: "The data volume must record the store, because the claim and the XR may be deleted.",
 			state: running(toStore, func(s *instance.State) { delete(s.DataPV.Annotations, v1.AnnotationBackupStore) }),
 			want:  steps.RetainDataPV},
-		"Looks": {reason: "The function waits for our word.", state: running(toStore, beginning),
-			want: steps.RecordPreviousBackup},
-		"Unknown": {reason: "There may be a backup that nobody told of.",
+		"Looks": {reason: "The function waits until the status contains the previous backup.",
+			state: running(toStore, beginning), want: steps.RecordPreviousBackup},
+		"Unknown": {reason: "The store may contain a backup, so the status must report that it cannot be read.",
 			state: running(toStore, beginning, storeDown, func(s *instance.State) { s.PodFailure = "x" }),
 			want:  steps.ReportPodFailure},
-		"UnknownStill": {reason: "It is asked again.",
+		"UnknownStill": {reason: "The store may contain a backup, so the controller must try to read it again.",
 			state: running(toStore, beginning, storeDown, func(s *instance.State) { s.PodFailure = "x" },
 				blocked(v1.ReasonStoreFailed, "x")), want: steps.Wait},
-		"Access": {reason: "The restore waits for it.", state: running(toStore, restoresFrom(from)),
+		"Access": {reason: "The restore Job waits for access to the store.", state: running(toStore, restoresFrom(from)),
 			want: steps.GiveRestoreAccess},
 
-		"Sends": {reason: "The server has stopped.", state: fenced(toStore), want: steps.CreateBackupJob,
+		"Sends": {reason: "The server is stopped, so its data must be copied to the store.",
+			state: fenced(toStore), want: steps.CreateBackupJob,
 			says: "BackupStore offsite"},
-		"Down": {reason: "What it has already is not known.", state: fenced(toStore, storeDown), want: steps.Wait,
+		"Down": {reason: "It is unknown which backups the store contains, so the deletion must wait.",
+			state: fenced(toStore, storeDown), want: steps.Wait,
 			says: "the store is down"},
-		"DownRunning": {reason: "The Job tries by itself.",
+		"DownRunning": {reason: "A running Job retries by itself, so the deletion must wait for it.",
 			state: fenced(toStore, storeDown, phase(v1.BackupRunning), withJob(runs)), want: steps.Wait,
 			says: "Backing up the data"},
-		"Renews": {reason: "Its token would end before it does.",
+		"Renews": {reason: "The access of the Job to the store must be renewed after half of its lifetime.",
 			state: fenced(toStore, phase(v1.BackupRunning), withJob(runs), accessFor(time.Hour-time.Second)),
 			want:  steps.RenewAccess, says: "Backing up the data"},
-		"RenewsNot": {reason: "Half of its time is not over.",
+		"RenewsNot": {reason: "The access of the Job to the store must not be renewed during the first half of its lifetime.",
 			state: fenced(toStore, phase(v1.BackupRunning), withJob(runs), accessFor(time.Hour)), want: steps.Wait},
-		"RenewsEnded": {reason: "Its Job is over.", state: fenced(toStore, withJob(sent), accessFor(time.Minute)),
-			want: steps.RecordBackup},
-		"DownSent": {reason: "It may have been published already.", state: fenced(toStore, storeDown, withJob(sent)),
-			want: steps.Wait, says: "the store is down"},
-		"Sent": {reason: "The Job has read it back.", state: fenced(toStore, withJob(sent)), want: steps.RecordBackup},
-		"Unpublished": {reason: "The store does not answer.",
+		"RenewsEnded": {reason: "The Job is finished, so its access to the store must not be renewed.",
+			state: fenced(toStore, withJob(sent), accessFor(time.Minute)), want: steps.RecordBackup},
+		"DownSent": {reason: "The store may already contain the catalog entry, so the controller must read it first.",
+			state: fenced(toStore, storeDown, withJob(sent)), want: steps.Wait, says: "the store is down"},
+		"Sent": {reason: "The Job has read the archive back, so the backup must be recorded.",
+			state: fenced(toStore, withJob(sent)), want: steps.RecordBackup},
+		"Unpublished": {reason: "The message must report that the store does not respond.",
 			state: fenced(toStore, withJob(sent),
 				refusedAs(steps.RecordBackup, instance.Refusal{Message: "timeout",
 					Passing: true})), want: steps.RecordBackup, says: "the controller cannot record the backup yet: timeout"},
-		"Missing": {reason: "The BackupStore leads to another bucket now, or somebody has removed it.",
+		"Missing": {reason: "The store does not contain the archive, so the backup must be marked as failed.",
 			state: fenced(toStore, withJob(sent),
 				refusedAs(steps.RecordBackup, instance.Refusal{Message: "there is none",
 					Missing: true})), want: steps.MarkFailed, says: "there is none"},
-		"MissingWait": {reason: "Not at once: the gateway may be behind.", state: fenced(toStore, sentAt(0), notThere),
-			want: steps.Wait, says: "is retried: there is no v1/"},
-		"MissingAgain": {reason: "It is sent once more.", state: fenced(toStore, sentAt(time.Hour), notThere),
-			want: steps.DeleteObjects, says: "No data is lost"},
-		"MissingOther": {reason: "That was the archive of an earlier try.",
+		"MissingWait": {reason: "The backup must be retried after a delay, because the gateway may not see the archive yet.",
+			state: fenced(toStore, sentAt(0), notThere), want: steps.Wait, says: "is retried: there is no v1/"},
+		"MissingAgain": {reason: "A backup whose archive is missing in the store must be taken again.",
+			state: fenced(toStore, sentAt(time.Hour), notThere), want: steps.DeleteObjects, says: "No data is lost"},
+		"MissingOther": {reason: "The failure in the BackupRecord belongs to the archive of an earlier attempt.",
 			state: fenced(toStore, withJob(sent), failedForRoom), want: steps.RecordBackup},
-		"MissingLife": {reason: "The server starts again.",
+		"MissingLife": {reason: "If the archive of a cold backup is missing, the backup must end, so that the server starts.",
 			state: running(begun(v1.BackupRunning, time.Minute), toStore, withJob(sent),
 				refusedAs(steps.RecordBackup, instance.Refusal{Message: "there is none",
 					Missing: true})), want: steps.GiveUpBackup, says: "there is none"},
-		"MissingOnline": {reason: "Others get their turn.",
+		"MissingOnline": {reason: "If the archive of an online backup is missing, the backup must end, so that others can start.",
 			state: running(begun(v1.BackupRunning, time.Minute), toStore, online, withJob(sent),
 				refusedAs(steps.RecordBackup, instance.Refusal{Message: "there is none",
 					Missing: true})), want: steps.GiveUpBackup, says: "there is none"},
-		"NoGateway": {reason: "People hear of it.",
+		"NoGateway": {reason: "The message must report that there is no backup gateway.",
 			state: fenced(toStore, refusedAs(steps.CreateBackupJob, instance.Refusal{Message: "no gateway", Passing: true})),
 			want:  steps.CreateBackupJob, says: "BackupStore offsite: no gateway"},
-		"Failed": {reason: "It is tried again.", state: fenced(toStore, withJob(failedAt(0, "no way"))),
-			want: steps.MarkFailed, says: "no way"},
-		"Full": {reason: "No volume is to grow.", state: fenced(toStore, withJob(failedAt(0, "full"), lacks(1<<30))),
-			want: steps.MarkFailed, says: "full"},
-		"NoManifest": {reason: "Nobody could restore it.",
+		"Failed": {reason: "A backup to a store must be marked as failed before it is retried.",
+			state: fenced(toStore, withJob(failedAt(0, "no way"))), want: steps.MarkFailed, says: "no way"},
+		"Full": {reason: "There is no backup volume that could be expanded.",
+			state: fenced(toStore, withJob(failedAt(0, "full"), lacks(1<<30))), want: steps.MarkFailed, says: "full"},
+		"NoManifest": {reason: "An archive without a manifest cannot be restored, so it does not verify the backup.",
 			state: fenced(toStore, report(func(r *agent.Report) { r.Manifest = nil })), want: steps.MarkFailed,
 			says: "does not describe a verified archive"},
-		"NoJSON": {reason: "Somebody else has written that.",
+		"NoJSON": {reason: "A manifest that is not JSON was not written by a backup Job.",
 			state: fenced(toStore, report(func(r *agent.Report) { r.Manifest = []byte("{") })), want: steps.MarkFailed,
 			says: "does not describe a verified archive"},
-		"Endless": {reason: "It would not fit beside the archive.",
+		"Endless": {reason: "A manifest that exceeds the maximum size must be refused.",
 			state: fenced(toStore, report(func(r *agent.Report) {
 				r.Manifest = []byte(`"` + strings.Repeat("x", agent.MaxManifest) + `"`)
 			})), want: steps.MarkFailed, says: "does not describe a verified archive"},
-		"OddName": {reason: "It would lie elsewhere.",
+		"OddName": {reason: "An archive name that leads out of the prefix of the backup must be refused.",
 			state: fenced(toStore, report(func(r *agent.Report) { r.Archive = "../x.tar.zst" })), want: steps.MarkFailed,
 			says: "does not describe a verified archive"},
-		"VolumesName": {reason: "That is one on a volume.", state: fenced(toStore, withJob(complete)),
-			want: steps.MarkFailed, says: "does not describe a verified archive"},
-		"StoresName": {reason: "That is one in a store, and this is to be on a volume.", state: fenced(withJob(sent)),
-			want: steps.MarkFailed, says: "does not describe a verified archive"},
-		"Proves": {reason: "The store knows it: then the record does.", state: fenced(toStore, entryInStore),
-			want: steps.MarkVerified},
-		"Remakes": {reason: "Also where that is gone.", state: fenced(toStore, entryInStore, recordGoes),
-			want: steps.RecreateBackup},
-		"RemakesSkew": {reason: "Clocks of API servers differ.",
+		"VolumesName": {reason: "The archive name of a backup on a volume must be refused for a backup in a store.",
+			state: fenced(toStore, withJob(complete)), want: steps.MarkFailed, says: "does not describe a verified archive"},
+		"StoresName": {reason: "The archive name of a backup in a store must be refused for a backup on a volume.",
+			state: fenced(withJob(sent)), want: steps.MarkFailed, says: "does not describe a verified archive"},
+		"Proves": {reason: "The store contains the catalog entry, so the BackupRecord must be marked as verified.",
+			state: fenced(toStore, entryInStore), want: steps.MarkVerified},
+		"Remakes": {reason: "A deleted BackupRecord must be created again from the catalog entry in the store.",
+			state: fenced(toStore, entryInStore, recordGoes), want: steps.RecreateBackup},
+		"RemakesSkew": {reason: "A catalog entry that is slightly older than the deletion is accepted, because clocks differ.",
 			state: fenced(toStore, entryInStore, recordGoes, notedAgo(90*time.Second)), want: steps.RecreateBackup},
-		"SetBack": {reason: "What clients have written since the cluster was set back is in no backup.",
+		"SetBack": {reason: "A backup from before the restore of the cluster does not contain later writes.",
 			state: fenced(toStore, entryInStore, recordGoes, announcedBefore), want: steps.Wait, says: "Move the directory v1/"},
-		"SetBackLate": {reason: "The store was down when the record was made.",
+		"SetBackLate": {reason: "An older backup in the store must also be found if the store was down at first.",
 			state: fenced(toStore, entryInStore, announcedBefore), want: steps.Wait, says: "the cluster was restored from an earlier state"},
 		"SetBackSent": {
 			reason: "A new backup is not published while the store contains an older backup with the same name.",
 			state:  fenced(toStore, withJob(sent), entryInStore, announcedBefore), want: steps.Wait,
 			says: "the cluster was restored from an earlier state"},
-		"SetBackSkip": {reason: "A person gives the data up.",
+		"SetBackSkip": {reason: "A user can skip the backup, even if the store contains an older backup.",
 			state: fenced(toStore, entryInStore, recordGoes, announcedBefore, skip(xrUID)), want: steps.ReleaseDataPV},
-		"RemakesLater": {reason: "The clock of the API server that set the time is behind.",
+		"RemakesLater": {reason: "The catalog entry is from this cluster, even if its time is wrong because a clock was behind.",
 			state: fenced(toStore, entryInStore, recordGoes, notedAgo(48*time.Hour)), want: steps.RecreateBackup},
-		"InLife": {reason: "Its record was deleted in its midst, or the same was asked for before the cluster was " +
-			"set back.", state: running(answered(v1.LastBackupRunning), toStore, online, entryOfInstanceInStore),
-			want: steps.SkipNumber},
-		"LifeBack": {reason: "It is of another request, of before the cluster was set back: this one has the " +
-			"next number.", state: running(answered(v1.LastBackupRunning), toStore, online, entryOfInstanceInStore, other),
-			want: steps.SkipNumber},
-		"LifeBackJob": {reason: "Its Job would be taken for the next one's.",
+		"InLife": {reason: "A catalog entry with this number exists without a BackupRecord, so the number must be skipped.",
+			state: running(answered(v1.LastBackupRunning), toStore, online, entryOfInstanceInStore), want: steps.SkipNumber},
+		"LifeBack": {reason: "The catalog entry with this number belongs to another request, so the number must be skipped.",
+			state: running(answered(v1.LastBackupRunning), toStore, online, entryOfInstanceInStore, other),
+			want:  steps.SkipNumber},
+		"LifeBackJob": {reason: "A Job with the skipped number must be deleted, because the next backup would use its result.",
 			state: running(answered(v1.LastBackupRunning), toStore, online, entryOfInstanceInStore, other, withJob(sent)),
 			want:  steps.DeleteObjects},
-		"LifeBackLate": {reason: "The store was down when its record was made.",
+		"LifeBackLate": {reason: "A BackupRecord must be deleted if the store already contains a backup with its number.",
 			state: running(begun(v1.BackupRunning, time.Minute), toStore, online, entryOfInstanceInStore, other),
 			want:  steps.DeleteUnprovenBackup},
-		"LifeBackOwn": {reason: "The note is of this very record.",
+		"LifeBackOwn": {reason: "The catalog entry belongs to this BackupRecord, so the backup must be marked as verified.",
 			state: running(begun(v1.BackupRunning, time.Minute), toStore, online, entryOfInstanceInStore,
 				func(s *instance.State) { s.Entries[0].Record = s.Record().UID }, published), want: steps.MarkVerified},
-		"LifeDown": {reason: "Whether that number is free is not known.",
+		"LifeDown": {reason: "It is unknown whether the backup number is free while the store cannot be read.",
 			state: running(answered(v1.LastBackupRunning), toStore, online, storeDown), want: steps.Wait,
 			says: "the store is down"},
-		"ImageBack": {reason: "When another image was asked for nobody knows.",
+		"ImageBack": {reason: "The catalog entry may belong to an earlier image change, so its number must be skipped.",
 			state: running(announced(v1.BackupRunning), toStore, entryOfInstanceInStore, recordGoes), want: steps.SkipNumber},
-		"ImageBackLate": {reason: "Nor is it said of what is there.",
+		"ImageBackLate": {reason: "The catalog entry may belong to an earlier image change, so the BackupRecord must be deleted.",
 			state: running(announced(v1.BackupRunning), toStore, entryOfInstanceInStore), want: steps.DeleteUnprovenBackup},
-		"Releases": {reason: "Then the data goes.", state: fenced(toStore, entryInStore, phase(v1.BackupVerified)),
-			want: steps.ReleaseDataPV},
-		"Condemns": {reason: "Those that are too many go by themselves.",
+		"Releases": {reason: "The data must be released after the BackupRecord is marked as verified.",
+			state: fenced(toStore, entryInStore, phase(v1.BackupVerified)), want: steps.ReleaseDataPV},
+		"Condemns": {reason: "Expired backups in the store must be marked for deletion.",
 			state: fenced(toStore, entryInStore, phase(v1.BackupVerified), olderInStore(3), keepsTwo), want: steps.MarkForRemoval},
-		"Condemned": {reason: "They are not waited for.",
+		"Condemned": {reason: "The deletion must not wait until expired backups are deleted from the store.",
 			state: fenced(toStore, entryInStore, phase(v1.BackupVerified), olderInStore(3), keepsTwo, markedForRemoval),
 			want:  steps.ReleaseDataPV},
-		"Elsewhere": {reason: "Those on a volume are not counted.",
+		"Elsewhere": {reason: "The backups on a volume do not count for the retention in a store.",
 			state: fenced(toStore, entryInStore, phase(v1.BackupVerified), older(3), keepsTwo), want: steps.ReleaseDataPV},
 	}
 	for name, tc := range cases {
@@ -300,7 +303,7 @@ func TestNextInStore(t *testing.T) {
 
 // TestForeignEntry checks two clusters with the same etcd data and the same store, for example in a disaster recovery
 // drill. They have the same names and UIDs, and delete their instances at the same time. Neither cluster accepts the
-// metadata of the other, even if its own BackupRecord is incomplete. Both keep their data.
+// catalog entry of the other, even if its own BackupRecord is incomplete. Both keep their data.
 func TestForeignEntry(t *testing.T) {
 	other := summed(strings.Repeat("b", 64))
 	for name, tc := range map[string]struct {
@@ -309,32 +312,32 @@ func TestForeignEntry(t *testing.T) {
 		want   steps.Action
 		says   string
 	}{
-		"NotBegun": {reason: "The other cluster was faster.",
+		"NotBegun": {reason: "The catalog entry of another cluster must be refused before this cluster has created a Job.",
 			state: fenced(toStore, entryInStore, unwritten, other, recordedThere), want: steps.Wait, says: "Another cluster"},
-		"Copies": {reason: "Our Job has not ended.",
+		"Copies": {reason: "The catalog entry of another cluster must be refused while the backup Job is running.",
 			state: fenced(toStore, withJob(runs), entryInStore, unwritten, other, recordedThere), want: steps.Wait,
 			says: "Another cluster"},
-		"Later": {reason: "The other cluster announced its backup after this one.",
+		"Later": {reason: "The catalog entry of another cluster must be refused, even if it is newer than this backup.",
 			state: fenced(toStore, withJob(runs), entryInStore, unwritten, other, recordedThere, notedAgo(-10*time.Minute)),
 			want:  steps.Wait, says: "Another cluster"},
-		"ReadBack": {reason: "Our own archive is there, and counts for nothing less.",
+		"ReadBack": {reason: "The catalog entry of another cluster must be refused, even if the backup Job is complete.",
 			state: fenced(toStore, withJob(sent), entryInStore, unwritten, other, recordedThere), want: steps.Wait,
 			says: "Another cluster"},
-		"SameRecord": {reason: "The cluster was copied in the midst of the deletion, with the record.",
+		"SameRecord": {reason: "The cluster was copied during the deletion, so both clusters have the same BackupRecord.",
 			state: fenced(toStore, entryInStore, unwritten, other), want: steps.Wait, says: "Another cluster"},
-		"SameRecordJob": {reason: "The sum is not that of our Job.",
+		"SameRecordJob": {reason: "The checksum in the catalog entry differs from the one that the Job has reported.",
 			state: fenced(toStore, withJob(sent), entryInStore, unwritten, other), want: steps.Wait, says: "Another cluster"},
-		"SameRecordOld": {reason: "An earlier release wrote nothing down: the Job knows the sum.",
+		"SameRecordOld": {reason: "The Job's checksum proves the entry, because earlier releases did not write the annotation.",
 			state: fenced(toStore, withJob(sent), entryInStore, unwritten), want: steps.MarkVerified},
-		"OtherSum": {reason: "We were about to publish another archive.", state: fenced(toStore, entryInStore, other),
-			want: steps.Wait, says: "Another cluster"},
-		"NoRecord": {reason: "Nothing of ours names it.", state: fenced(toStore, entryInStore, unwritten, recordGoes),
-			want: steps.Wait, says: "Another cluster"},
-		"Orphan": {reason: "The composite resource is gone, and the volume says nothing of it.",
+		"OtherSum": {reason: "The annotation of the XR names a different archive than the catalog entry.",
+			state: fenced(toStore, entryInStore, other), want: steps.Wait, says: "Another cluster"},
+		"NoRecord": {reason: "Neither a BackupRecord nor an annotation of this cluster names the catalog entry.",
+			state: fenced(toStore, entryInStore, unwritten, recordGoes), want: steps.Wait, says: "Another cluster"},
+		"Orphan": {reason: "The XR does not exist, and the volume does not name the published archive.",
 			state: fenced(toStore, entryInStore, unwritten, recordGoes, orphaned), want: steps.Wait, says: "Another cluster"},
-		"OrphanOwn": {reason: "The volume says what was published.",
+		"OrphanOwn": {reason: "The annotation of the volume names the published archive.",
 			state: fenced(toStore, entryInStore, recordGoes, onVolume, orphaned), want: steps.RecreateBackup},
-		"InLife": {reason: "A backup in life takes the next number.",
+		"InLife": {reason: "A backup of a running instance must be discarded, and taken again with the next number.",
 			state: running(begun(v1.BackupRunning, time.Minute), toStore, online, entryOfInstanceInStore,
 				func(s *instance.State) { s.Entries[0].Record = s.Record().UID }), want: steps.DeleteUnprovenBackup},
 	} {
@@ -429,29 +432,31 @@ func TestArchivesInStore(t *testing.T) {
 		want    steps.Action
 		says    string
 	}{
-		"Quiet":   {reason: "No volume has to know it.", changes: []func(*keepsake){inStore}},
-		"Deleted": {reason: "The archive stays.", changes: []func(*keepsake){inStore, dying}, want: catalog.LetRecordGo},
-		"Erased": {reason: "Somebody said that it may go.", changes: []func(*keepsake){inStore, dying, mayGo},
-			want: catalog.RemoveFromStore},
-		"Odd": {reason: "It is not where we put one.", changes: []func(*keepsake){inStore, dying, mayGo, func(k *keepsake) {
-			k.record.Spec.Archive.Path = "v1/ns/other/one/x.tar.zst"
-		}}, want: catalog.ReportDelay, says: "Delete the archive manually"},
-		"Lost": {reason: "A record says nothing of being proven, and nobody knows it.",
+		"Quiet": {reason: "A verified backup in a store needs no change.", changes: []func(*keepsake){inStore}},
+		"Deleted": {reason: "The archive must be kept if only the BackupRecord is deleted.",
+			changes: []func(*keepsake){inStore, dying}, want: catalog.LetRecordGo},
+		"Erased": {reason: "A user has allowed the deletion of the archive.",
+			changes: []func(*keepsake){inStore, dying, mayGo}, want: catalog.RemoveFromStore},
+		"Odd": {reason: "An archive outside of the prefix of its backup must not be deleted.",
+			changes: []func(*keepsake){inStore, dying, mayGo, func(k *keepsake) {
+				k.record.Spec.Archive.Path = "v1/ns/other/one/x.tar.zst"
+			}}, want: catalog.ReportDelay, says: "Delete the archive manually"},
+		"Lost": {reason: "A BackupRecord without a status and without a catalog entry must be reported as lost.",
 			changes: []func(*keepsake){inStore, unproven}, want: catalog.ReportLost,
 			says: "BackupStore offsite has no catalog entry for it"},
-		"LostTold": {reason: "Its objects may be brought back, and nobody says so.",
+		"LostTold": {reason: "A lost backup must be checked again, because its files may be restored to the store.",
 			changes: []func(*keepsake){inStore, unproven, func(k *keepsake) {
 				k.record.Status.Message = catalog.WhyLost(k.record)
 			}}, want: steps.Wait},
-		"Unasked": {reason: "The store does not say, and that is no answer.",
+		"Unasked": {reason: "A store that cannot be read does not prove that the backup is lost.",
 			changes: []func(*keepsake){inStore, unproven, unasked}, want: catalog.ReportLost, says: "The controller retries"},
-		"UnaskedTold": {reason: "Once, and it is asked again.",
+		"UnaskedTold": {reason: "The status already reports that the store cannot be read, so the controller must retry.",
 			changes: []func(*keepsake){inStore, unproven, unasked, func(k *keepsake) {
 				k.record.Status.Message = catalog.ReportUnrequested(k.record).Message
 			}}, want: steps.Wait},
-		"UnaskedDeleted": {reason: "Who deletes the record need not have the store.",
+		"UnaskedDeleted": {reason: "A deletion of only the BackupRecord must not wait until the store can be read.",
 			changes: []func(*keepsake){inStore, unproven, unasked, dying}, want: catalog.LetRecordGo},
-		"UnaskedErased": {reason: "Who wants the archive to go does: the record is all that knows it.",
+		"UnaskedErased": {reason: "A deletion that includes the archive must wait until the store can be read.",
 			changes: []func(*keepsake){inStore, unproven, unasked, dying, mayGo}, want: catalog.ReportDelay,
 			says: "it is unknown whether the archive exists"},
 	} {

@@ -156,7 +156,7 @@ func warnOfCrossplane(s *instance.State, _ steps.Step) []change.Change {
 const retryServiceAfter = 10 * time.Minute
 
 // untilRetryOfService returns the time until the next attempt to create a refused Service. The interval begins when
-// Crossplane becomes synced.
+// Crossplane becomes synced. refused is false if there is no such attempt.
 func untilRetryOfService(s *instance.State) (after time.Duration, refused bool) {
 	c := meta.FindStatusCondition(s.XR.Conditions, conditionSynced)
 	if s.XR.Status.RefusedService == nil || c == nil || c.Status != metav1.ConditionTrue {

@@ -23,16 +23,17 @@ func TestNeededRoom(t *testing.T) {
 		given  []variation
 		want   string
 	}{
-		"None":  {reason: "Before the first nothing is known.", want: ""},
-		"Some":  {reason: "1 and 2 Gi, and 1¼ more.", given: []variation{sizes("1Gi", "2Gi")}, want: "5Gi"},
-		"Small": {reason: "Below a Gi it is told in Mi.", given: []variation{sizes("100Mi")}, want: "225Mi"},
-		"Elsewhere": {reason: "Those on another volume are no matter.",
+		"None": {reason: "The needed size is unknown before the first backup.", want: ""},
+		"Some": {reason: "The backups of 1 GiB and 2 GiB and the next one of 1.25 GiB need 4.25 GiB, rounded up.",
+			given: []variation{sizes("1Gi", "2Gi")}, want: "5Gi"},
+		"Small": {reason: "A size below 1 GiB must be given in MiB.", given: []variation{sizes("100Mi")}, want: "225Mi"},
+		"Elsewhere": {reason: "Backups on another volume must not count.",
 			given: []variation{sizes("1Gi"), func(s *instance.State) { s.Records[0].Spec.Instance.NamespaceUID = "earlier" }},
 			want:  ""},
-		"Failed": {reason: "Nor are those that are none.",
+		"Failed": {reason: "Failed backups must not count.",
 			given: []variation{sizes("1Gi"), func(s *instance.State) { s.Records[0].Status.Phase = v1.BackupFailed }}, want: ""},
-		"Unknown": {reason: "Who says no size takes no room that anybody knows.", given: []variation{sizes("")}, want: ""},
-		"Endless": {reason: "No number of anybody's is calculated with for long, or turns round.",
+		"Unknown": {reason: "A backup without a size must not count.", given: []variation{sizes("")}, want: ""},
+		"Endless": {reason: "A huge size must neither overflow nor take long to calculate with.",
 			given: []variation{sizes("9223372036854775807", "9223372036854775807", "1e999999")}, want: "2304Pi"},
 	}
 	for name, tc := range cases {

@@ -29,8 +29,8 @@ func decideWarning(s *instance.State) (step steps.Step, open bool) {
 	return steps.Step{Action: steps.WarnOfBackup, Message: text}, s.XR.Status.BackupWarning != text
 }
 
-// backupWarning returns what will prevent a later backup from being taken or deleted. The warning appears while the
-// instance runs and there is time to act. It returns "" if there is no problem.
+// backupWarning returns why a later backup could not be taken or deleted, or "". The warning appears while the
+// instance runs and there is time to act.
 func backupWarning(s *instance.State) string {
 	all := []string{backup.RoomWarning(s), namespaceWarning(s), clockWarning(s)}
 	return strings.Join(slices.DeleteFunc(all, func(text string) bool { return text == "" }), ". ")

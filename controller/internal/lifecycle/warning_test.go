@@ -58,23 +58,29 @@ func TestNamespaceRefusesBackup(t *testing.T) {
 		state  *instance.State
 		says   string
 	}{
-		"Default": {reason: "The limits are explicit.", state: running(memoryOf(""))},
-		"Max": {reason: "That is too little.", state: running(memoryOf("64Mi")),
+		"Default": {reason: "The Jobs set their limits, so the default limit of the namespace does not apply.",
+			state: running(memoryOf(""))},
+		"Max": {reason: "The maximum of the LimitRange is too low for the pod of the final backup.",
+			state: running(memoryOf("64Mi")),
 			says: "A deletion of this instance would wait, because its final backup could not run: LimitRange small allows at " +
 				"most 64Mi of memory"},
-		"Discard": {reason: "None is wanted.", state: running(memoryOf("64Mi"), discards)},
-		"Cold":    {reason: "No server runs in the Job of a deletion.", state: running(memoryOf("256Mi"))},
-		"Test": {reason: "One runs in a restore test.", state: running(memoryOf("256Mi"), wantsTest),
+		"Discard": {reason: "A deletion without a backup needs no pod.", state: running(memoryOf("64Mi"), discards)},
+		"Cold": {reason: "The Job of a deletion runs no server, so it needs little memory.",
+			state: running(memoryOf("256Mi"))},
+		"Test": {reason: "A restore test runs a server, so it needs more memory.",
+			state: running(memoryOf("256Mi"), wantsTest),
 			says: "A deletion of this instance would wait, because the restore test of its final backup " +
 				"(requireRestoreTest) could not run"},
-		"Online": {reason: "And in an online backup.", state: running(memoryOf("256Mi"), online),
-			says: "An online backup of this instance could not run: LimitRange small"},
-		"Quota": {reason: "No pod more is allowed.", state: running(quotaOf(corev1.ResourceList{"pods": none}, nil)),
-			says: "ResourceQuota team allows 0 of pods"},
-		"Jobs": {reason: "No Job more is allowed.",
+		"Online": {reason: "An online backup runs a temporary server, so it needs more memory.",
+			state: running(memoryOf("256Mi"), online),
+			says:  "An online backup of this instance could not run: LimitRange small"},
+		"Quota": {reason: "The quota allows no further pod.",
+			state: running(quotaOf(corev1.ResourceList{"pods": none}, nil)),
+			says:  "ResourceQuota team allows 0 of pods"},
+		"Jobs": {reason: "The quota allows no further Job.",
 			state: running(quotaOf(corev1.ResourceList{"count/jobs.batch": one}, corev1.ResourceList{"count/jobs.batch": one})),
 			says:  "count/jobs.batch"},
-		"NotStarted": {reason: "There is nothing to back up.",
+		"NotStarted": {reason: "There is no data to back up before the instance has started.",
 			state: running(memoryOf("64Mi"), func(s *instance.State) { s.XR.Status.Started = false })},
 	} {
 		t.Run(name, func(t *testing.T) {
