@@ -46,7 +46,7 @@ func TestNames(t *testing.T) {
 		got    any
 		want   any
 	}{
-		"Short": {reason: "Row 8: the names that users of the original operators type.", got: names(short),
+		"Short": {reason: "The names that users of the original operators know must stay the same (row 8).", got: names(short),
 			want: map[string]string{
 				"Deployment": "mysql-instance", "Service": "mysql-instance", "DataPVC": "mysql-instance-pvc",
 				"BackupPVC":  "backup-mysql-instance-pvc",
@@ -66,7 +66,7 @@ func TestNames(t *testing.T) {
 				"SecondAuthority":    "authority-default-mysql-instance-ec5ddec20d",
 				"CertificateRequest": "server-default-mysql-instance-507663682d",
 			}},
-		"Long": {reason: "Names that are too long are cut and hashed.", got: names(long), want: map[string]string{
+		"Long": {reason: "Names that are too long must be cut, with a hash.", got: names(long), want: map[string]string{
 			"Deployment":       "very-very-very-very-very-very-very-very-very-very-ve-817db935f5",
 			"Service":          "very-very-very-very-very-very-very-very-very-very-ve-817db935f5",
 			"DataPVC":          "very-very-very-very-very-very-very-very-very-ver-817db935f5-pvc",
@@ -95,8 +95,8 @@ func TestNames(t *testing.T) {
 			"SecondAuthority":    "authority-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-f3c66f1b4e",
 			"CertificateRequest": "server-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-a80288bafc",
 		}},
-		"Database": {reason: "Row 14: Deployment and Service have the names that users type; what holds data or passwords " +
-			"shares none with a MySQL.", got: names(database), want: map[string]string{
+		"Database": {reason: "Only the Deployment and the Service have the same names as those of a MySQL (row 14).",
+			got: names(database), want: map[string]string{
 			"Deployment": "mysql-instance", "Service": "mysql-instance", "DataPVC": "mysql-instance.database-pvc",
 			"BackupPVC":  "backup-mysql-instance.database-pvc",
 			"RootSecret": "mysql-instance.database-root", "ConfigMap": "mysql-instance.database-config",
@@ -115,8 +115,8 @@ func TestNames(t *testing.T) {
 			"SecondAuthority":    "authority-default-mysql-instance-52fedea2e5",
 			"CertificateRequest": "server-default-mysql-instance-95f16838b4",
 		}},
-		"Namespaced": {reason: "An instance without a claim has the Deployment, the Service and the connection Secret of a " +
-			"claim. What holds data or passwords has names of its own.", got: names(namespaced), want: map[string]string{
+		"Namespaced": {reason: "Only the Deployment, the Service and the connection Secrets have the same names as those of a claim.",
+			got: names(namespaced), want: map[string]string{
 			"Deployment": "mysql-instance", "Service": "mysql-instance", "DataPVC": "mysql-instance.mysql-pvc",
 			"BackupPVC":  "backup-mysql-instance.mysql-pvc",
 			"RootSecret": "mysql-instance.mysql-root", "ConfigMap": "mysql-instance.mysql-config",
@@ -135,35 +135,35 @@ func TestNames(t *testing.T) {
 			"SecondAuthority":    "authority-default-mysql-instance-3ef8ba256e",
 			"CertificateRequest": "server-default-mysql-instance-9e872154a5",
 		}},
-		"NamespacedLabels": {reason: "A selector finds everything of an instance by these labels.", got: namespaced.Labels(),
+		"NamespacedLabels": {reason: "A label selector must find all objects of an instance.", got: namespaced.Labels(),
 			want: map[string]string{
 				"app.kubernetes.io/name": "mysql", "app.kubernetes.io/managed-by": "crossplane-mysql",
 				"crossplane-mysql.io/instance": "00df84630c", "crossplane-mysql.io/xr": "6f9b3a52-6f6a-4d0f-9a35-0c5d3d1c7b11",
 			}},
 		"NamespacedSelector": {reason: "The selector of a Deployment cannot change.", got: namespaced.ServerSelector(),
 			want: map[string]string{"app": "mysql-instance", "app.kubernetes.io/component": "server"}},
-		"Generated": {reason: "The Secrets with the passwords that the controller generates.",
+		"Generated": {reason: "The names of the Secrets with generated passwords must stay the same.",
 			got:  []string{database.GeneratedSecretName(), namespaced.GeneratedSecretName()},
 			want: []string{"mysql-instance.database-password", "mysql-instance.mysql-password"}},
-		"DatabaseLabels": {reason: "What everything of a Database is found by.", got: database.Labels(),
+		"DatabaseLabels": {reason: "A label selector must find all objects of a Database.", got: database.Labels(),
 			want: map[string]string{
 				"app.kubernetes.io/name": "database", "app.kubernetes.io/managed-by": "crossplane-mysql",
 				"crossplane-mysql.io/instance": "08b363ac79", "crossplane-mysql.io/xr": "6f9b3a52-6f6a-4d0f-9a35-0c5d3d1c7b11",
 			}},
-		"DatabaseSelector": {reason: "Neither selector is met by the other's pods.", got: database.ServerSelector(),
+		"DatabaseSelector": {reason: "The selectors of a MySQL and a Database must not select each other's pods.", got: database.ServerSelector(),
 			want: map[string]string{"app": "mysql-instance", "app.kubernetes.io/component": "database"}},
-		"Host": {reason: "The address in the cluster.", got: short.Host(), want: "mysql-instance.default.svc"},
-		"Labels": {reason: "What everything of an instance is found by.", got: short.Labels(), want: map[string]string{
+		"Host": {reason: "The address of the server in the cluster must stay the same.", got: short.Host(), want: "mysql-instance.default.svc"},
+		"Labels": {reason: "A label selector must find all objects of an instance.", got: short.Labels(), want: map[string]string{
 			"app.kubernetes.io/name": "mysql", "app.kubernetes.io/managed-by": "crossplane-mysql",
 			"crossplane-mysql.io/instance": "a68227f0ee", "crossplane-mysql.io/xr": "6f9b3a52-6f6a-4d0f-9a35-0c5d3d1c7b11",
 		}},
 		"Selector": {reason: "A Deployment's selector cannot change.", got: short.ServerSelector(),
 			want: map[string]string{"app": "mysql-instance", "app.kubernetes.io/component": "server"}},
-		"Resources": {reason: "Crossplane finds composed resources by these.",
+		"Resources": {reason: "Crossplane identifies composed resources by these names.",
 			want: []string{"data-volume", "data-claim", "root-password", "config", "deployment", "service", "restore"},
 			got: []string{ResourceDataPV, ResourceDataPVC, ResourceRootPassword, ResourceConfig, ResourceDeployment,
 				ResourceService, ResourceRestore}},
-		"Annotations": {reason: "Volumes carry them for life.", got: []string{
+		"Annotations": {reason: "Volumes and other objects have these annotations, so the names must stay the same.", got: []string{
 			AnnotationClaimKind, AnnotationClaimNamespace, AnnotationClaimName, AnnotationImage, AnnotationVersion,
 			AnnotationDeletionPolicy, AnnotationBackupNumber, AnnotationFirstBackupNumber, AnnotationChoice,
 			AnnotationRestore, AnnotationConfigHash, AnnotationRevision, AnnotationStarted, AnnotationSkipBackup,
@@ -204,25 +204,25 @@ func TestNames(t *testing.T) {
 			"crossplane-mysql.io/access-until",
 			"crossplane-mysql.io/settings", "crossplane-mysql.io/config", "crossplane-mysql.io/image-pull-secrets",
 		}},
-		"StoreFolder": {reason: "Objects outlive the cluster.",
+		"StoreFolder": {reason: "The prefixes of objects in a store must stay the same, because objects outlive the cluster.",
 			got:  StorePrefix(BackedUpInstance{NamespaceUID: "ns", XR: "xr", Namespace: "a", Name: "b"}, "one"),
 			want: "v1/ns/xr/one"},
-		"StoreAccess": {reason: "A policy knows them by their ends.",
+		"StoreAccess": {reason: "A policy selects these Secrets by the suffixes of their names.",
 			got: []string{short.Accesses().Backup(), short.Accesses().Restore(), short.Accesses().RestoreTest(),
 				short.Accesses().Clone(), short.Accesses().Recovery(), database.Accesses().Backup()}, want: []string{
 				"mysql-instance-backup-access", "mysql-instance-restore-access", "mysql-instance-restoretest-access",
 				"mysql-instance-clone-access", "default-mysql-instance-507663682d-backup-access",
 				"mysql-instance.database-backup-access"}},
-		"Conditions": {reason: "People and scripts wait for them.",
+		"Conditions": {reason: "Users and scripts wait for these conditions.",
 			got: []string{ConditionAccepted, ConditionRestored, ConditionServing, ConditionBlocked,
 				ConditionPendingRestart, ConditionLastBackupSucceeded, ConditionRestorable, ConditionStalled,
 				ConditionReconciling, ConditionArchiving, ConditionStorageAutogrow}, want: []string{"Accepted", "Restored", "Serving",
 				"Blocked", "PendingRestart",
 				"LastBackupSucceeded", "Restorable", "Stalled", "Reconciling", "Archiving", "StorageAutogrow"}},
-		"Credentials": {reason: "The states that controller and function speak of.",
+		"Credentials": {reason: "The controller and the function exchange these states.",
 			got:  []string{CredentialsInSync, CredentialsChanging, CredentialsFailed},
 			want: []string{"InSync", "Changing", "Failed"}},
-		"Places": {reason: "Where the data lies on its volume, and how the Secret and ConfigMap name it.",
+		"Places": {reason: "The data on a volume, Secrets and ConfigMaps contain these names.",
 			want: []string{"data", "password", "my.cnf", "my.cnf.served", "mysql", "mongo", ".crossplane-mysql-restore-test"},
 			got:  []string{DataDirectory, PasswordKey, ConfigKey, ServedConfigKey, PortName, PortNameMongo, RestoreTestDir}},
 	}
@@ -397,17 +397,18 @@ func TestPassword(t *testing.T) {
 		want   string
 		err    string
 	}{
-		"Plain":    {reason: "As it is.", raw: "0tusP@ssword", want: "0tusP@ssword"},
-		"Newline":  {reason: "Editors add one.", raw: "secret\n", want: "secret"},
-		"Windows":  {reason: "Some editors add two characters.", raw: "secret\r\n", want: "secret"},
-		"Spaces":   {reason: "Spaces are part of it.", raw: " a b ", want: " a b "},
-		"Unicode":  {reason: "So is every letter.", raw: "пароль🔑", want: "пароль🔑"},
-		"Empty":    {reason: "root needs one.", raw: "\n", err: "empty"},
-		"Two":      {reason: "A second line cannot be meant.", raw: "a\nb", err: "control character"},
-		"NUL":      {reason: "The server would cut it there.", raw: "a\x00b", err: "control character"},
-		"Binary":   {reason: "A URI could not hold it.", raw: "\xff", err: "UTF-8"},
-		"TooLong":  {reason: "MySQL's limit.", raw: strings.Repeat("x", 257), err: "256"},
-		"JustFits": {reason: "MySQL's limit.", raw: strings.Repeat("x", 256), want: strings.Repeat("x", 256)},
+		"Plain":   {reason: "A password must stay the same.", raw: "0tusP@ssword", want: "0tusP@ssword"},
+		"Newline": {reason: "Editors append a newline, which must be removed.", raw: "secret\n", want: "secret"},
+		"Windows": {reason: "Some editors append a carriage return and a newline, which must be removed.", raw: "secret\r\n", want: "secret"},
+		"Spaces":  {reason: "Spaces belong to the password.", raw: " a b ", want: " a b "},
+		"Unicode": {reason: "All characters of Unicode are allowed.", raw: "пароль🔑", want: "пароль🔑"},
+		"Empty":   {reason: "root must have a password.", raw: "\n", err: "empty"},
+		"Two":     {reason: "A password must not contain a second line.", raw: "a\nb", err: "control character"},
+		"NUL":     {reason: "The server would cut the password at the NUL.", raw: "a\x00b", err: "control character"},
+		"Binary":  {reason: "A URI can contain only UTF-8.", raw: "\xff", err: "UTF-8"},
+		"TooLong": {reason: "MySQL limits the length of a password to 256 bytes.", raw: strings.Repeat("x", 257), err: "256"},
+		"JustFits": {reason: "MySQL limits the length of a password to 256 bytes.",
+			raw: strings.Repeat("x", 256), want: strings.Repeat("x", 256)},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -430,12 +431,12 @@ func TestSetting(t *testing.T) {
 		want   Setting
 		fails  bool
 	}{
-		"Text":   {reason: "As it is.", json: `"1G"`, want: "1G"},
-		"Number": {reason: "As it is written.", json: `400`, want: "400"},
+		"Text":   {reason: "A string must stay the same.", json: `"1G"`, want: "1G"},
+		"Number": {reason: "A number must keep its spelling.", json: `400`, want: "400"},
 		"True":   {reason: "YAML reads a bare ON as true.", json: `true`, want: "ON"},
 		"False":  {reason: "YAML reads a bare OFF as false.", json: `false`, want: "OFF"},
-		"Object": {reason: "No such setting.", json: `{"a":1}`, fails: true},
-		"List":   {reason: "No such setting.", json: `[1]`, fails: true},
+		"Object": {reason: "An object is not a valid setting.", json: `{"a":1}`, fails: true},
+		"List":   {reason: "A list is not a valid setting.", json: `[1]`, fails: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
