@@ -52,25 +52,31 @@ func TestReadsUnmatched(t *testing.T) {
 		"Choice": {reason: "The second branch is evaluated if the pattern does not match.",
 			rule: `self.matches(` + good + `) ? isQuantity(self) : isQuantity(self)`,
 			want: []string{"self"}},
-		"Late": {reason: "The left side, which parses the operand, is evaluated first.", rule: `isQuantity(self) && self.matches(` + good + `)`,
+		"Late": {reason: "The left side, which parses the operand, is evaluated first.",
+			rule: `isQuantity(self) && self.matches(` + good + `)`,
 			want: []string{"self"}},
 		"WrongWay": {reason: "The right side is evaluated only if the pattern does not match.",
 			rule: `self.matches(` + good + `) || isQuantity(self)`,
 			want: []string{"self"}},
-		"Open": {reason: "The pattern accepts exponents of any length.", rule: `self.matches(` + open + `) && isQuantity(self)`,
+		"Open": {reason: "The pattern accepts exponents of any length.",
+			rule: `self.matches(` + open + `) && isQuantity(self)`,
 			want: []string{"self"}},
-		"Unanchored": {reason: "A pattern without anchors matches only a part of the text.", rule: `self.matches('[0-9]') && isQuantity(self)`,
+		"Unanchored": {reason: "A pattern without anchors matches only a part of the text.",
+			rule: `self.matches('[0-9]') && isQuantity(self)`,
 			want: []string{"self"}},
 		"Old": {reason: "A stored value must also be matched before it is parsed.", rule: `!self.a.matches(` + good +
 			`) || quantity(self.a).compareTo(quantity(oldSelf.a)) >= 0`, want: []string{"oldSelf.a"}},
 		"Chain": {reason: "All earlier operands of a chain must be considered.",
 			rule: `!has(self.a) || !self.a.matches(` + good + `) || !oldSelf.a.matches(` + good +
 				`) || quantity(self.a).compareTo(quantity(oldSelf.a)) >= 0`},
-		"Other": {reason: "The pattern was matched against another operand.", rule: `self.b.matches(` + good + `) && isQuantity(self.a)`,
+		"Other": {reason: "The pattern was matched against another operand.",
+			rule: `self.b.matches(` + good + `) && isQuantity(self.a)`,
 			want: []string{"self.a"}},
-		"InAList": {reason: "A parsed operand must be found inside of a list macro.", rule: `[self].all(x, isQuantity(x))`, want: []string{"x"}},
-		"MatchedList": {reason: "The items of a list may be matched in a list macro.", rule: `[self].all(x, x.matches(` + good +
-			`) && isQuantity(x))`},
+		"InAList": {reason: "A parsed operand must be found inside of a list macro.",
+			rule: `[self].all(x, isQuantity(x))`, want: []string{"x"}},
+		"MatchedList": {reason: "The items of a list may be matched in a list macro.",
+			rule: `[self].all(x, x.matches(` + good +
+				`) && isQuantity(x))`},
 		"Computed": {reason: "An operand may be an expression.", rule: `(has(self.a) ? self.a : self.b).matches(` + good +
 			`) && isQuantity(has(self.a) ? self.a : self.b)`},
 	}

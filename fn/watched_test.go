@@ -30,7 +30,8 @@ func TestRecordFetched(t *testing.T) {
 		req    *fnv1.RunFunctionRequest
 		marked bool
 	}{
-		"First": {"Crossplane fetches the required resources only after this call.", &fnv1.RunFunctionRequest{Context: other}, true},
+		"First": {"Crossplane fetches the required resources only after this call.",
+			&fnv1.RunFunctionRequest{Context: other}, true},
 		"Partly": {"Crossplane has sent only one of the required resources.",
 			&fnv1.RunFunctionRequest{Context: other, RequiredResources: resources("records")}, true},
 		"Seeded": {"Crossplane has sent all required resources, and reports missing ones.",

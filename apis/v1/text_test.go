@@ -31,7 +31,8 @@ func TestPrintableText(t *testing.T) {
 		"Long":      {reason: "A longer text must be cut, with an ellipsis.", text: "123456", most: 5, want: "12…"},
 		"LongRunes": {reason: "A character must not be cut in half.", text: "ééééé", most: 6, want: "é…"},
 		"Empty":     {reason: "The text contains no printable characters.", text: "\n\x00", most: 5, want: ""},
-		"Megabytes": {reason: "A text of many megabytes must be cut.", text: strings.Repeat("x", 16<<20), most: 5, want: "xx…"},
+		"Megabytes": {reason: "A text of many megabytes must be cut.",
+			text: strings.Repeat("x", 16<<20), most: 5, want: "xx…"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -65,17 +65,20 @@ func TestDefaultResources(t *testing.T) {
 	}{
 		"Unset": {"Without any settings, the defaults of this release must be used.", given(), usual},
 		"Mongo": {"The defaults of this release must also be used for MongoDB.", given(mongo), usual},
-		"Claim": {"The resources of the claim must take precedence, and nothing must be added.", given(ofClaim(memoryLimit("2Gi")),
-			ofComposition(memoryLimit("3Gi")), ofPlatform(memoryLimit("4Gi"))), map[string]string{"limits.memory": "2Gi"}},
+		"Claim": {"The resources of the claim must take precedence, and nothing must be added.",
+			given(ofClaim(memoryLimit("2Gi")),
+				ofComposition(memoryLimit("3Gi")), ofPlatform(memoryLimit("4Gi"))), map[string]string{"limits.memory": "2Gi"}},
 		"ClaimNone": {"A claim may have no resources.", given(ofClaim(&v1.Resources{})), map[string]string{}},
 		"Composition": {"The defaults of the Composition must take precedence over the Platform's.",
 			given(ofComposition(memoryLimit("3Gi")), ofPlatform(memoryLimit("4Gi"))),
 			map[string]string{"limits.memory": "3Gi"}},
 		"Platform": {"The defaults of the Platform must be used if the Composition has none.",
 			given(ofPlatform(memoryLimit("4Gi"))), map[string]string{"limits.memory": "4Gi"}},
-		"PlatformNone": {"The defaults of the Platform may have no resources.", given(ofPlatform(&v1.Resources{})), map[string]string{}},
-		"Most": {"The defaults of this release must not exceed the platform's maximum.", given(most("100m", "256Mi")), map[string]string{
-			"requests.cpu": "100m", "requests.memory": "256Mi", "limits.cpu": "100m", "limits.memory": "256Mi"}},
+		"PlatformNone": {"The defaults of the Platform may have no resources.",
+			given(ofPlatform(&v1.Resources{})), map[string]string{}},
+		"Most": {"The defaults of this release must not exceed the platform's maximum.",
+			given(most("100m", "256Mi")), map[string]string{
+				"requests.cpu": "100m", "requests.memory": "256Mi", "limits.cpu": "100m", "limits.memory": "256Mi"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -116,8 +119,9 @@ func TestDefaultImage(t *testing.T) {
 		in     Input
 		want   string
 	}{
-		"Unset":    {"Without any settings, the default image of this release must be used.", given(none), v1.DefaultImage},
-		"Platform": {"The default image of the Platform must be used if the Composition has none.", given(none, ofPlatform), "mysql:9.1"},
+		"Unset": {"Without any settings, the default image of this release must be used.", given(none), v1.DefaultImage},
+		"Platform": {"The default image of the Platform must be used if the Composition has none.",
+			given(none, ofPlatform), "mysql:9.1"},
 		"Composition": {"The default image of the Composition must take precedence over the Platform's.",
 			given(none, ofPlatform, func(in *Input) { in.Settings.DefaultImage = "mysql:9.2" }), "mysql:9.2"},
 		"Claim": {"The image of the claim must take precedence.",
@@ -144,7 +148,8 @@ func TestAgentImage(t *testing.T) {
 		in     Input
 		want   string
 	}{
-		"Release": {"The job image has the same version as the function.", given(without, release("v1.2.3")), v1.AgentImage("v1.2.3")},
+		"Release": {"The job image has the same version as the function.",
+			given(without, release("v1.2.3")), v1.AgentImage("v1.2.3")},
 		"Candidate": {"The job image of a prerelease has the same version as the function.",
 			given(without, release("v0.2.0-rc.1")), v1.AgentImage("v0.2.0-rc.1")},
 		"Platform": {"The job image may be in a registry of the platform.",

@@ -79,7 +79,8 @@ func TestGTIDsOfSettings(t *testing.T) {
 			settings: map[string]v1.Setting{"gtid_mode": "OFF"}, want: ""},
 		"OnRequest": {reason: "The server does not start with gtid_mode alone.",
 			settings: map[string]v1.Setting{"gtid-mode": "on"}, want: consistencyLine},
-		"Number": {reason: "The value 3 of gtid_mode means ON.", byDefault: true, settings: map[string]v1.Setting{"gtid_mode": "3"},
+		"Number": {reason: "The value 3 of gtid_mode means ON.",
+			byDefault: true, settings: map[string]v1.Setting{"gtid_mode": "3"},
 			want: consistencyLine},
 		"Both": {reason: "The claim sets both options, so nothing must be added.",
 			settings: map[string]v1.Setting{"gtid_mode": "ON", "enforce_gtid_consistency": "ON"}, want: ""},
@@ -88,8 +89,9 @@ func TestGTIDsOfSettings(t *testing.T) {
 		"Consistency": {reason: "An option that the claim sets must not be repeated.", byDefault: true,
 			settings: map[string]v1.Setting{"enforce_gtid_consistency": "1"},
 			want:     modeLine + "[mysqld-5.6]\nloose_gtid_mode = OFF\n[mysqld-5.7]\nloose_gtid_mode = OFF\n"},
-		"Warn": {reason: "The server does not start with gtid_mode = ON and enforce_gtid_consistency = WARN.", byDefault: true,
-			settings: map[string]v1.Setting{"loose-enforce-gtid-consistency": "WARN"}, want: "loose_gtid_mode = OFF\n"},
+		"Warn": {reason: "The server does not start with gtid_mode = ON and enforce_gtid_consistency = WARN.",
+			byDefault: true,
+			settings:  map[string]v1.Setting{"loose-enforce-gtid-consistency": "WARN"}, want: "loose_gtid_mode = OFF\n"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +117,8 @@ func TestGTIDsFromTheFirstStart(t *testing.T) {
 		"New": {reason: "The server starts for the first time.", in: given(), gtids: true, noted: true},
 		"Waiting": {reason: "The server has not started, so the status must not record GTIDs yet.",
 			in: given(func(in *Input) { in.XR.Status.PreviousBackup = "" }), gtids: true},
-		"Existing": {reason: "A server that an earlier release started without GTIDs must restart without them.", in: given(stopped)},
+		"Existing": {reason: "A server that an earlier release started without GTIDs must restart without them.",
+			in: given(stopped)},
 		"Noted": {reason: "The status records that the instance has had GTIDs since its first start.",
 			in: given(stopped, func(in *Input) { in.XR.Status.GTIDs = true }), gtids: true, noted: true},
 		"NotWritten": {reason: "If the status was not written, the observed my.cnf shows that the server has GTIDs.",

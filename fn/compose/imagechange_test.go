@@ -50,7 +50,8 @@ func TestImageChange(t *testing.T) {
 		served, pending string
 		says            string
 	}{
-		"None": {reason: "The image of the spec is the one that runs.", in: given(ready(old), wants(old)), image: old, replicas: 1, served: old},
+		"None": {reason: "The image of the spec is the one that runs.",
+			in: given(ready(old), wants(old)), image: old, replicas: 1, served: old},
 		"Series": {reason: "An image of the same release series needs no backup, because a downgrade is possible.",
 			in:    given(ready(old), wants("mirror/library/mysql:8.0.40-oracle@sha256:abc")),
 			image: "mirror/library/mysql:8.0.40-oracle@sha256:abc", replicas: 1, served: old},
@@ -72,7 +73,8 @@ func TestImageChange(t *testing.T) {
 		"BackDelayed": {reason: "The change is reverted before its backup began, so nothing must be waited for.",
 			in: given(ready(old), wants(old), delayed), image: old,
 			replicas: 1, served: old},
-		"Fenced": {reason: "The server must be stopped while its data is backed up.", in: given(ready(old), wants(next), fence), image: old,
+		"Fenced": {reason: "The server must be stopped while its data is backed up.",
+			in: given(ready(old), wants(next), fence), image: old,
 			served: old, pending: next, says: "The server is stopped for a backup before it starts with image mysql:8.4. " +
 				"Backing up the data, 50%"},
 		"Allowed": {reason: "The new image must start after the backup is verified.",
@@ -100,7 +102,8 @@ func TestImageChange(t *testing.T) {
 		"BackDone": {reason: "The controller has finished the change, so the old image must start again.",
 			in: given(starting(next, old), wants(old)), image: old, replicas: 1,
 			served: old},
-		"Never": {reason: "With beforeUpgrade Never, no backup is required.", in: given(ready(old), wants(next), never), image: next, replicas: 1,
+		"Never": {reason: "With beforeUpgrade Never, no backup is required.",
+			in: given(ready(old), wants(next), never), image: next, replicas: 1,
 			served: old},
 		"Discard": {reason: "With deletionPolicy Discard, no backup is required.",
 			in: given(ready(old), wants(next), func(in *Input) { in.XR.Spec.DeletionPolicy = v1.DeletionDiscard }), image: next,

@@ -33,8 +33,9 @@ func TestInitialize(t *testing.T) {
 		// may is true if a database may be initialized. hasDatabase is true if the status reports that one exists.
 		may, hasDatabase bool
 	}{
-		"Fresh":    {reason: "There is no data yet.", in: given(), may: true},
-		"Starting": {reason: "The first start may be interrupted, so it may initialize again.", in: given(server(1)), may: true},
+		"Fresh": {reason: "There is no data yet.", in: given(), may: true},
+		"Starting": {reason: "The first start may be interrupted, so it may initialize again.",
+			in: given(server(1)), may: true},
 		"Used": {reason: "After a login, an empty volume is the wrong volume.", in: given(server(1), connected),
 			hasDatabase: true},
 		"Noted": {reason: "The status must record the database, in case the connection Secret is deleted.",
@@ -43,7 +44,8 @@ func TestInitialize(t *testing.T) {
 			in: given(record("b", 1, v1.BackupVerified), previous("b"))},
 		"Chosen": {reason: "No database may be initialized while the restore Job runs or waits for its image.",
 			in: given(chosenBefore(v1.RestoreRunning))},
-		"Restored": {reason: "The restored data contains the database.", in: given(hasPVC, chosenBefore(v1.RestoreSucceeded)), hasDatabase: true},
+		"Restored": {reason: "The restored data contains the database.",
+			in: given(hasPVC, chosenBefore(v1.RestoreSucceeded)), hasDatabase: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -102,12 +104,14 @@ func TestServing(t *testing.T) {
 		want, says   string
 		wantsServing bool
 	}{
-		"Starting": {reason: "The server has no pod.", in: given(server(1)), want: v1.ReasonStarting, says: "Starting the server"},
+		"Starting": {reason: "The server has no pod.",
+			in: given(server(1)), want: v1.ReasonStarting, says: "Starting the server"},
 		"Up": {reason: "No login has succeeded yet.", in: given(up), want: v1.ReasonLoginPending,
 			says: "The server is running. Waiting for the controller to log in and publish the connection Secret"},
 		"Refused": {reason: "The controller cannot log in.", in: given(up, failed), want: v1.ReasonLoginPending,
 			says: "The server is running, but clients cannot log in: no password is accepted"},
-		"LoggedIn": {reason: "A login with the published password has succeeded.", in: given(up, connected), want: v1.ReasonRunning,
+		"LoggedIn": {reason: "A login with the published password has succeeded.",
+			in: given(up, connected), want: v1.ReasonRunning,
 			says: "Running", wantsServing: true},
 	}
 	for name, tc := range cases {

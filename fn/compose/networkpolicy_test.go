@@ -106,7 +106,8 @@ func TestNetworkPolicyIsWrong(t *testing.T) {
 		from   networkingv1.NetworkPolicyPeer
 		says   string
 	}{
-		"Nobody": {reason: "An empty peer selects nothing.", says: "spec.networkPolicy.from[0]: Forbidden: must have either ipBlock"},
+		"Nobody": {reason: "An empty peer selects nothing.",
+			says: "spec.networkPolicy.from[0]: Forbidden: must have either ipBlock"},
 		"Both": {reason: "A peer with addresses must not also select pods.",
 			from: networkingv1.NetworkPolicyPeer{PodSelector: all, IPBlock: &networkingv1.IPBlock{CIDR: "10.0.0.0/8"}},
 			says: "from[0]: Forbidden: must have either ipBlock"},
@@ -116,7 +117,8 @@ func TestNetworkPolicyIsWrong(t *testing.T) {
 		"Address": {reason: "The CIDR has host bits outside of its mask.",
 			from: networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: "10.0.0.1/8"}},
 			says: `from[0].ipBlock.cidr: Invalid value: "10.0.0.1/8": is not a valid CIDR`},
-		"Text": {reason: "The text is not a CIDR.", from: networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: "all"}},
+		"Text": {reason: "The text is not a CIDR.",
+			from: networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: "all"}},
 			says: "from[0].ipBlock.cidr"},
 		"Outside": {reason: "The exception is outside of the CIDR.",
 			from: networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: "10.0.0.0/8", Except: []string{"192.168.0.0/16"}}},

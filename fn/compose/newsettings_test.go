@@ -51,9 +51,11 @@ func TestFixedSettings(t *testing.T) {
 		refused string
 		status  map[string]string
 	}{
-		"New": {reason: "The data directory is initialized with the setting of the claim.", in: given(config("lower_case_table_names", "1")),
+		"New": {reason: "The data directory is initialized with the setting of the claim.",
+			in:     given(config("lower_case_table_names", "1")),
 			status: map[string]string{"lower_case_table_names": "1"}},
-		"NewPages": {reason: "Sizes must be compared as numbers, so 32K is 32768.", in: given(config("innodb-page-size", "32K")),
+		"NewPages": {reason: "Sizes must be compared as numbers, so 32K is 32768.",
+			in:     given(config("innodb-page-size", "32K")),
 			status: map[string]string{"innodb_page_size": "32768"}},
 		"Changed": {reason: "The server would not start on its data with another value.",
 			in:      given(serves(configHeader), config("lower_case_table_names", "1")),

@@ -59,7 +59,8 @@ func TestOutsideDoesNotStopServing(t *testing.T) {
 		host     string
 		wantType corev1.ServiceType
 	}{
-		"NoAddress": {reason: "No load balancer has assigned an address.", in: served(v1.ServiceLoadBalancer, corev1.ServiceTypeLoadBalancer),
+		"NoAddress": {reason: "No load balancer has assigned an address.",
+			in:   served(v1.ServiceLoadBalancer, corev1.ServiceTypeLoadBalancer),
 			says: waits, host: "db.default.svc", wantType: corev1.ServiceTypeLoadBalancer},
 		"EmptyAddress": {reason: "An entry without host name and IP address is not an address.",
 			in:   served(v1.ServiceLoadBalancer, corev1.ServiceTypeLoadBalancer, balanced(corev1.LoadBalancerIngress{})),

@@ -55,7 +55,8 @@ func TestResolvePassword(t *testing.T) {
 		"ShortInSecret": {reason: "The minimum length must also apply to a password in a Secret.",
 			in:     given(long, fromSecret, secret("s", nil, "äöü ao")),
 			refuse: v1.ReasonNotAllowed},
-		"LongEnough": {reason: "The length must be counted in characters, not bytes.", in: given(long, fromSecret, secret("s", nil, "äöü aoä")),
+		"LongEnough": {reason: "The length must be counted in characters, not bytes.",
+			in:   given(long, fromSecret, secret("s", nil, "äöü aoä")),
 			want: "äöü aoä"},
 		"NoLabel": {reason: "The Secret lacks the label that the platform requires.",
 			in: given(labelled, fromSecret, secret("s", nil, "other")), refuse: v1.ReasonNotAllowed},
@@ -93,10 +94,12 @@ func TestResolvePassword(t *testing.T) {
 			in: given(namespaced, bare, legacy, secret(withoutClaim, ours, "made")), want: "made"},
 		"NamespacedInSecret": {reason: "The user names a Secret.",
 			in: given(namespaced, bare, inSecrets, fromSecret, secret("s", nil, "other")), want: "other"},
-		"ClaimWithout": {reason: "The controller generates no password for a MySQL claim.", in: given(namespaced, bare, func(in *Input) {
-			in.XR.APIVersion, in.XR.Kind = v1.GroupVersionClaims.String(), v1.KindXMySQL
-		}), invalid: true},
-		"Emptied": {reason: "A user has removed the password from the Secret.", in: given(database, secret(generated, ours, "")),
+		"ClaimWithout": {reason: "The controller generates no password for a MySQL claim.",
+			in: given(namespaced, bare, func(in *Input) {
+				in.XR.APIVersion, in.XR.Kind = v1.GroupVersionClaims.String(), v1.KindXMySQL
+			}), invalid: true},
+		"Emptied": {reason: "A user has removed the password from the Secret.",
+			in:     given(database, secret(generated, ours, "")),
 			refuse: v1.ReasonInvalid},
 	}
 	for name, tc := range cases {
@@ -162,9 +165,10 @@ func TestUnprotected(t *testing.T) {
 		"Audit": {reason: "A binding with the action Audit refuses nothing.", change: func(r *RequiredResources) {
 			r.Binding.Items[0].Spec.ValidationActions = []admissionv1.ValidationAction{admissionv1.Audit}
 		}, says: "does not deny"},
-		"Narrow": {reason: "A binding with matchResources does not protect all namespaces.", change: func(r *RequiredResources) {
-			r.Binding.Items[0].Spec.MatchResources = &admissionv1.MatchResources{}
-		}, says: "does not deny requests in all namespaces"},
+		"Narrow": {reason: "A binding with matchResources does not protect all namespaces.",
+			change: func(r *RequiredResources) {
+				r.Binding.Items[0].Spec.MatchResources = &admissionv1.MatchResources{}
+			}, says: "does not deny requests in all namespaces"},
 	}
 	replicas := func(out *Output) int32 {
 		if d, ok := out.Resources[v1.ResourceDeployment].Object.(*appsv1.Deployment); ok {

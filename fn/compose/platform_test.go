@@ -71,13 +71,15 @@ func TestNotAllowed(t *testing.T) {
 			in: given(scheduled, platform(func(s *v1.PlatformSpec) {
 				s.AllowedTolerations, s.AllowedPriorityClasses = []string{"databases/"}, []string{"databases"}
 			})), refused: true},
-		"NodesRun": {reason: "A running instance must keep its scheduling.", in: given(scheduled, forbidsScheduling, runs), warned: true},
+		"NodesRun": {reason: "A running instance must keep its scheduling.",
+			in: given(scheduled, forbidsScheduling, runs), warned: true},
 		"ServiceLost": {reason: "The Service does not exist, so it would be created with values that are not allowed.",
 			in: given(runs, forbids, func(in *Input) { in.Observed.Service = nil }), refused: true},
-		"AllowedAgain": {reason: "The claim now has only values that the platform allows.", in: given(runs, forbids, func(in *Input) {
-			in.XR.Spec.Image, in.XR.Spec.Service = new("mariadb:11"), v1.ServiceSpec{Headless: true}
-			in.XR.Spec.Resources = nil
-		})},
+		"AllowedAgain": {reason: "The claim now has only values that the platform allows.",
+			in: given(runs, forbids, func(in *Input) {
+				in.XR.Spec.Image, in.XR.Spec.Service = new("mariadb:11"), v1.ServiceSpec{Headless: true}
+				in.XR.Spec.Resources = nil
+			})},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -131,11 +133,13 @@ func TestLimitResources(t *testing.T) {
 		errs      int
 	}{
 		"NoMost": {reason: "The platform sets no maximum.", resources: v1.Resources{Limits: amounts("8Gi")}, limit: "8Gi"},
-		"Less": {reason: "The limit is less than the maximum.", most: amounts("2Gi"), resources: v1.Resources{Limits: amounts("1Gi")},
+		"Less": {reason: "The limit is less than the maximum.",
+			most: amounts("2Gi"), resources: v1.Resources{Limits: amounts("1Gi")},
 			limit: "1Gi"},
 		"Equal": {reason: "The limit is equal to the maximum.", most: amounts("2Gi"),
 			resources: v1.Resources{Limits: amounts("2048Mi")}, limit: "2Gi"},
-		"More": {reason: "The limit exceeds the maximum.", most: amounts("2Gi"), resources: v1.Resources{Limits: amounts("3Gi")},
+		"More": {reason: "The limit exceeds the maximum.",
+			most: amounts("2Gi"), resources: v1.Resources{Limits: amounts("3Gi")},
 			limit: "3Gi", errs: 1},
 		"Unsaid": {reason: "A claim without a limit must get the maximum as its limit.", most: amounts("2Gi"), limit: "2Gi"},
 		"Request": {reason: "A claim with only a request must get the maximum as its limit.", most: amounts("2Gi"),

@@ -37,7 +37,8 @@ func TestBlocked(t *testing.T) {
 				in.XR.Status.PreviousBackup, in.XR.Status.BlockedBy = v1.PreviousHeld, &v1.Blocker{Reason: v1.ReasonRecordMissing,
 					Message: "backup b"}
 			}, says: "The condition Blocked says how to recreate the BackupRecord (backup b)"},
-		"Fine": {reason: "Without a cause, the message must not contain one.", given: func(*Input) {}, says: "Starting the server",
+		"Fine": {reason: "Without a cause, the message must not contain one.",
+			given: func(*Input) {}, says: "Starting the server",
 			want: Condition{Reason: v1.ReasonNotBlocked}},
 	}
 	for name, tc := range cases {

@@ -84,16 +84,19 @@ func TestPlannedBackup(t *testing.T) {
 		says     string
 		wrong    bool
 	}{
-		"Planned": {reason: "No scheduled backup is overdue.", in: given(serving, planned(func(*v1.MySQLStatus) {})), replicas: 1,
+		"Planned": {reason: "No scheduled backup is overdue.",
+			in: given(serving, planned(func(*v1.MySQLStatus) {})), replicas: 1,
 			says: "Running"},
 		"Cold": {
-			reason: "The server must be stopped during a cold scheduled backup.", in: given(serving, planned(func(status *v1.MySQLStatus) {
+			reason: "The server must be stopped during a cold scheduled backup.",
+			in: given(serving, planned(func(status *v1.MySQLStatus) {
 				status.ScheduledBackup = &v1.LastBackupStatus{Request: "2026-11-26T03:00Z", Phase: v1.LastBackupRunning,
 					Method: v1.MethodCold, Fence: true}
 			})), says: "The server is stopped for the scheduled backup of 2026-11-26T03:00Z",
 		},
 		"Failed": {
-			reason: "The message must contain the error of the scheduled backup.", in: given(serving, planned(func(status *v1.MySQLStatus) {
+			reason: "The message must contain the error of the scheduled backup.",
+			in: given(serving, planned(func(status *v1.MySQLStatus) {
 				status.ScheduledBackup = &v1.LastBackupStatus{Request: "2026-11-26T03:00Z", Phase: v1.LastBackupFailed,
 					Message: "disk broken"}
 				status.BackupSchedule.MissedAt, status.BackupSchedule.Message = &timestamp, "disk broken"
@@ -105,7 +108,8 @@ func TestPlannedBackup(t *testing.T) {
 			replicas: 1, says: "A scheduled backup has been overdue since 2026-11-26T03:00Z", wrong: true,
 		},
 		"Zone": {
-			reason: "Without a valid time zone, no backup is scheduled.", in: given(serving, planned(func(status *v1.MySQLStatus) {
+			reason: "Without a valid time zone, no backup is scheduled.",
+			in: given(serving, planned(func(status *v1.MySQLStatus) {
 				status.BackupSchedule.NextAt, status.BackupSchedule.Message = nil, "there is no such zone"
 			})), replicas: 1, says: "No backup is scheduled: there is no such zone", wrong: true,
 		},

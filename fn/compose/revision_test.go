@@ -80,7 +80,8 @@ func TestRevision(t *testing.T) {
 			in: givenWith(func(in *Input) { in.XR.Status.Initialized = false })},
 		"Unmarked": {reason: "Without the annotation, the spec of the template is unknown.",
 			in: givenWith(func(in *Input) { delete(in.Observed.Deployment.Annotations, v1.AnnotationRevision) })},
-		"ConfigEarlier": {reason: "The server must keep its template and its my.cnf together.", keeps: true, config: earlierConfig,
+		"ConfigEarlier": {reason: "The server must keep its template and its my.cnf together.",
+			keeps: true, config: earlierConfig,
 			in: givenWith(func(in *Input) {
 				in.Observed.Template.ConfigHash = digest(earlierConfig)
 				in.Observed.Config = &corev1.ConfigMap{Data: map[string]string{v1.ConfigKey: earlierConfig}}

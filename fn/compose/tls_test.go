@@ -35,7 +35,8 @@ func TestCertificate(t *testing.T) {
 		runs, hasCertificate, claims bool
 		demands                      bool
 	}{
-		"New": {reason: "The pod must mount the certificate, and my.cnf must contain its path.", in: given(), runs: true, hasCertificate: true,
+		"New": {reason: "The pod must mount the certificate, and my.cnf must contain its path.",
+			in: given(), runs: true, hasCertificate: true,
 			claims: true},
 		"Waits": {reason: "The server must not start without a certificate, and its template must not depend on the status.",
 			in: given(uncertified), hasCertificate: true,
@@ -44,14 +45,17 @@ func TestCertificate(t *testing.T) {
 			claims: true, demands: true},
 		"Usual": {reason: "The platform requires TLS, and the claim does not set requireTLS.", in: given(usually), runs: true,
 			hasCertificate: true, claims: true, demands: true},
-		"NotDemanded": {reason: "The requireTLS of the claim must take precedence.", in: given(usually, requires(false)), runs: true,
+		"NotDemanded": {reason: "The requireTLS of the claim must take precedence.",
+			in: given(usually, requires(false)), runs: true,
 			hasCertificate: true, claims: true},
 		"Plaintext": {reason: "The platform allows plaintext connections for this image.", in: given(plaintext), runs: true},
-		"PlaintextAlone": {reason: "An instance without TLS must not wait for a certificate.", in: given(plaintext, uncertified, usually),
+		"PlaintextAlone": {reason: "An instance without TLS must not wait for a certificate.",
+			in:   given(plaintext, uncertified, usually),
 			runs: true},
 		"Earlier": {reason: "A server that an earlier release started without a certificate must not be stopped.",
 			in: given(ran, uncertified), runs: true},
-		"Lost": {reason: "The status was lost, but the server's pod mounts the certificate.", runs: true, hasCertificate: true, claims: true,
+		"Lost": {reason: "The status was lost, but the server's pod mounts the certificate.",
+			runs: true, hasCertificate: true, claims: true,
 			in: given(ran, uncertified, func(in *Input) {
 				in.Observed.Template.Certified = true
 			})},
@@ -128,16 +132,19 @@ func TestRequireTLSIsRefused(t *testing.T) {
 		in     Input
 		want   string
 	}{
-		"Plaintext": {reason: "An instance without a certificate cannot require TLS.", in: given(plaintext, demanded), want: "spec.requireTLS"},
+		"Plaintext": {reason: "An instance without a certificate cannot require TLS.",
+			in: given(plaintext, demanded), want: "spec.requireTLS"},
 		"Off": {reason: "The setting would override requireTLS, because mysqld uses the last value.",
 			in:   given(demanded, set("require_secure_transport", "OFF")),
 			want: "require_secure_transport"},
 		"Skip": {reason: "The prefix skip would turn require_secure_transport off.",
 			in:   given(demanded, set("skip-require-secure-transport", "ON")),
 			want: "skip-require-secure-transport"},
-		"On":      {reason: "The setting is the same as requireTLS.", in: given(demanded, set("require_secure_transport", "ON"))},
-		"Free":    {reason: "The claim does not require TLS.", in: given(set("require_secure_transport", "OFF"))},
-		"Key":     {reason: "The function sets the key of the certificate.", in: given(set("ssl_key", "server-key.pem")), want: "ssl_key"},
+		"On": {reason: "The setting is the same as requireTLS.",
+			in: given(demanded, set("require_secure_transport", "ON"))},
+		"Free": {reason: "The claim does not require TLS.", in: given(set("require_secure_transport", "OFF"))},
+		"Key": {reason: "The function sets the key of the certificate.",
+			in: given(set("ssl_key", "server-key.pem")), want: "ssl_key"},
 		"Skipped": {reason: "The server would have no TLS at all.", in: given(set("skip_ssl", "")), want: "skip_ssl"},
 	}
 	for name, tc := range cases {

@@ -273,10 +273,11 @@ func TestValidationDelaysNothingElse(t *testing.T) {
 			config("max_connections", "6")(in)
 			in.XR.Status.PVCDeleted = true
 		}},
-		"NotServed": {reason: "No server has ever accepted clients, and the new settings may fix the first start.", change: func(in *Input) {
-			config("max_connections", "6")(in)
-			in.XR.Status.ServedImage, in.Observed.Deployment.Status = "", appsv1.DeploymentStatus{}
-		}},
+		"NotServed": {reason: "No server has ever accepted clients, and the new settings may fix the first start.",
+			change: func(in *Input) {
+				config("max_connections", "6")(in)
+				in.XR.Status.ServedImage, in.Observed.Deployment.Status = "", appsv1.DeploymentStatus{}
+			}},
 		"NotStarted": {reason: "The server is stopped, so no server is at risk.", change: func(in *Input) {
 			config("max_connections", "6")(in)
 			in.Observed.Deployment.Spec.Replicas = new(int32(0))

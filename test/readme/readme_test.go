@@ -19,17 +19,19 @@ func TestCommands(t *testing.T) {
 		text   string
 		want   []string
 	}{
-		"Block": {"A comment is not typed.", "```shell\nmake demo   # see it\n```\n", []string{"make demo"}},
-		"GoesOn": {"A line that goes on is one command.", "```shell\ncrossplane render a.yaml \\\n  --xrd b.yaml\n```\n",
+		"Block": {"A comment is not part of the command.", "```shell\nmake demo   # see it\n```\n", []string{"make demo"}},
+		"GoesOn": {"A command may continue on the next line.", "```shell\ncrossplane render a.yaml \\\n  --xrd b.yaml\n```\n",
 			[]string{"crossplane render a.yaml --xrd b.yaml"}},
-		"InComment": {"What a comment quotes is.", "```shell\nmake demo   # then `kubectl get mysql`\n```\n",
+		"InComment": {"A command that a comment quotes must be found.",
+			"```shell\nmake demo   # then `kubectl get mysql`\n```\n",
 			[]string{"kubectl get mysql", "make demo"}},
-		"Inline": {"A sentence may end its line in a command.", "Type `KUBECONFIG=a make\ndemo`, not `demo`.",
+		"Inline": {"A command in a sentence may continue on the next line.", "Type `KUBECONFIG=a make\ndemo`, not `demo`.",
 			[]string{"KUBECONFIG=a make demo"}},
-		"Prompt": {"What a terminal showed was typed.", "```\n$ kubectl get msbr\nNAME\n$ sql x\n```\n",
+		"Prompt": {"A command after a prompt must be found.", "```\n$ kubectl get msbr\nNAME\n$ sql x\n```\n",
 			[]string{"kubectl get msbr"}},
-		"Other": {"A file is not typed.", "```yaml\nmake: demo\n```\n", nil},
-		"Once": {"Whoever types it types it once.", "`make demo`\n```shell\nmake demo\n```\n`make demo`",
+		"Other": {"The content of a file is not a command.", "```yaml\nmake: demo\n```\n", nil},
+		"Once": {"A command that occurs several times must be listed once.",
+			"`make demo`\n```shell\nmake demo\n```\n`make demo`",
 			[]string{"make demo"}},
 	}
 	for name, tc := range cases {
@@ -316,7 +318,8 @@ var typists = map[string]typist{
 		`"scale", "statefulset", "shop-mysql", "--replicas=0"`},
 	"kubectl wait --for=delete pod/shop-mysql-0 --timeout=5m": {"test/e2e/import_layout_test.go",
 		`"wait", "--for=delete", "pod/shop-mysql-0", "--timeout=5m"`},
-	"kubectl scale deployment old-mysql --replicas=0": {"test/e2e/import_layout_test.go", `"scale", "deployment", "old-mysql", "--replicas=0"`},
+	"kubectl scale deployment old-mysql --replicas=0": {"test/e2e/import_layout_test.go",
+		`"scale", "deployment", "old-mysql", "--replicas=0"`},
 
 	"tar --zstd -xf": {"controller/internal/archive/backup_test.go", `"tar", "--zstd", "-xf"`},
 }
