@@ -43,8 +43,8 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// A typist is the proof that a documented command is tested. file must contain words, which are the command itself,
-// or the name of a test that reads its commands from the page.
+// A typist is the proof that a documented command is tested: the file must contain the words. They are the command
+// itself, or the declaration of a test that reads its commands from the page.
 type typist struct{ file, words string }
 
 // Proofs for commands that tests read from README.md, or that other files run.
@@ -388,8 +388,8 @@ func file(t *testing.T, path string) string {
 // namedTest matches the name of a test on a page, optionally with a subtest.
 var namedTest = regexp.MustCompile("`(Test[A-Z]\\w*)(?:/(\\w+))?`")
 
-// elsewhere matches a call that skips a slow test, and the reason. A reason names the tests that cover the same
-// behavior, which word matches. repeating matches a test that is skipped as a whole.
+// elsewhere matches a call that skips a slow test, with the reason. The reason contains the names of the tests that
+// cover the same behavior. word matches such a name. repeating matches a test that is skipped as a whole.
 var (
 	elsewhere = regexp.MustCompile(`(?:Repeats\(t, |OnEach\(t, map.*|\t(?:by|fault)\w+: +)".*`)
 	word      = regexp.MustCompile(`\bTest[A-Z]\w*`)
