@@ -34,7 +34,7 @@ func TestRecordFetched(t *testing.T) {
 			&fnv1.RunFunctionRequest{Context: other}, true},
 		"Partly": {"Crossplane has sent only one of the required resources.",
 			&fnv1.RunFunctionRequest{Context: other, RequiredResources: resources("records")}, true},
-		"Seeded": {"Crossplane has sent all required resources, and reports missing ones.",
+		"Seeded": {"Crossplane has sent all required resources, and has reported missing ones.",
 			&fnv1.RunFunctionRequest{Context: other, RequiredResources: resources("platform", "records", "old")}, false},
 		"Legacy": {"Crossplane 1 sends the resources in the field extraResources.",
 			&fnv1.RunFunctionRequest{Context: other, ExtraResources: resources("platform", "records")}, false},

@@ -70,7 +70,7 @@ func TestImageChange(t *testing.T) {
 		"Delayed": {reason: "The server must not stop while the backup cannot be written.",
 			in: given(ready(old), wants(next), delayed), image: old, replicas: 1, served: old, pending: next,
 			says: ". The store is down"},
-		"BackDelayed": {reason: "The change is reverted before its backup began, so nothing must be waited for.",
+		"BackDelayed": {reason: "The change was reverted before its backup began, so the server must not stop.",
 			in: given(ready(old), wants(old), delayed), image: old,
 			replicas: 1, served: old},
 		"Fenced": {reason: "The server must be stopped while its data is backed up.",

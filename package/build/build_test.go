@@ -74,11 +74,11 @@ func TestStage(t *testing.T) {
 		want   map[string]string
 	}{
 		"function-mysql-amd64.xpkg": {
-			reason: "The package must contain only metadata and the CRD of the input, because the program is in an image.",
+			reason: "The program is in an image, so the package must contain only metadata and the input's CRD.",
 			want:   map[string]string{"crossplane.yaml": "function", filepath.Base(inputCRD): "input"},
 		},
 		"configuration-mysql.xpkg": {
-			reason: "The package must contain the API and the default Composition, but no CRD, which Crossplane would refuse.",
+			reason: "Crossplane would refuse a CRD, so the package must contain only the API and a Composition.",
 			want: map[string]string{"crossplane.yaml": "configuration", "xrd-xmysqls.yaml": "xrd",
 				"composition-mysql.yaml": "composition"},
 		},

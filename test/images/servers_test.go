@@ -51,7 +51,7 @@ func TestServers(t *testing.T) {
 			want:   "1\troot@%",
 		},
 		"password in a file, as our Deployment sets it on a storage class": {
-			reason: "A newline at the end of the file must not be part of the password, also with the UID of fsGroup.",
+			reason: "A newline at the end of the file must not be part of the password, with the UID of fsGroup.",
 			setup: setup{
 				image: "mysql", uid: mysqlID, env: []string{"MYSQL_ROOT_PASSWORD_FILE=/etc/mysql/conf.d/password",
 					"MYSQL_DATABASE=otus-database"},
@@ -80,7 +80,7 @@ func TestServers(t *testing.T) {
 			want: "1\t55\tlatin1\nmy_app\nGRANT USAGE ON *.* TO `me`@`%`\nGRANT ALL PRIVILEGES ON `my\\_app`.* TO `me`@`%`",
 		},
 		"scripts": {
-			reason: "Scripts must run in alphabetical order, in the database, with the values from _FILE variables.",
+			reason: "Scripts must run in alphabetical order in the database, with values from _FILE variables.",
 			setup: setup{
 				image: "mysql", env: []string{"MYSQL_ROOT_PASSWORD_FILE=/etc/mysql/conf.d/password", "MYSQL_DATABASE=app"},
 				files: map[string]string{

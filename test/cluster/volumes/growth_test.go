@@ -98,7 +98,7 @@ func TestGrowthStatus(t *testing.T) {
 			},
 		},
 		"Stuck": {
-			reason: "A failure that is retried must stay in progress, with the time of the first failure.",
+			reason: "A resize that is retried must stay in progress, with the time of the first failure.",
 			change: func(s *corev1.PersistentVolumeClaimStatus) {
 				growing(s, 2048*mebibyte, now)
 				stuck(s, 2048*mebibyte, errBoom, now)
