@@ -59,7 +59,7 @@ func TestDatabaseSchema(t *testing.T) {
 			spec: m{"type": "mysql", "passwordSecretRef": secret}},
 		"MongoStored": {reason: "Stored data of MongoDB has no backup.", spec: m{"storageSize": "1Gi"},
 			want: []string{"storageSize is supported only for type mysql", "remove storageSize"}},
-		"MongoStoredWas": {reason: "A MongoDB with a volume from an earlier release must remain changeable, for its deletion.",
+		"MongoStoredWas": {reason: "An existing MongoDB with a volume must remain changeable, so that it can be deleted.",
 			old: m{"storageSize": "1Gi"}, spec: m{"storageSize": "2Gi"}, update: true},
 		"MongoStoredLate": {reason: "A volume must not be added to an existing MongoDB.",
 			old: m{}, spec: m{"storageSize": "1Gi"},

@@ -300,8 +300,7 @@ func namesAreValid(t *testing.T, kind string, valid func(string) []string) {
 	}
 }
 
-// TestInstancesOfName checks that each instance of a claim name has its own data volume, and that all instances of a claim name
-// have the same key.
+// TestInstancesOfName checks that two instances with the same claim name have the same key, but different data volumes.
 func TestInstancesOfName(t *testing.T) {
 	one, two := Instance{Kind: "MySQL", Namespace: "a", Name: "b", XR: "1"}, Instance{Kind: "MySQL", Namespace: "a",
 		Name: "b", XR: "2"}

@@ -113,7 +113,7 @@ func planRecovery(r *resolved) (start, error) {
 	return blockServer(v1.ReasonSuspended, prefix+"status.backups.recoveryPlan describes the recovery"), nil
 }
 
-// recoveryPlan returns the plan for spec.restore.at, or nil if there is none. The plan of a started instance is outdated.
+// recoveryPlan returns the plan for spec.restore.at, or nil if there is none or if the instance has started.
 func recoveryPlan(r *resolved) *v1.RecoveryPlan {
 	found := r.XR.Status.RecoverySource
 	if found == nil || r.started || found.Choice != r.spec.Restore.Choice() {
