@@ -44,31 +44,40 @@ func TestReadsUnmatched(t *testing.T) {
 		rule   string
 		want   []string
 	}{
-		"Bare": {reason: "isQuantity reads it too.", rule: `isQuantity(self)`, want: []string{"self"}},
-		"Matched": {reason: "What does not match ends an and.",
+		"Bare": {reason: "isQuantity also parses its operand.", rule: `isQuantity(self)`, want: []string{"self"}},
+		"Matched": {reason: "If the pattern does not match, && does not evaluate its right side.",
 			rule: `self.matches(` + good + `) && quantity(self).isGreaterThan(quantity('1Mi'))`},
-		"Either": {reason: "What does not match ends an or.", rule: `!self.matches(` + good + `) || isQuantity(self)`},
-		"Choice": {reason: "Or is not chosen.", rule: `self.matches(` + good + `) ? isQuantity(self) : isQuantity(self)`,
+		"Either": {reason: "If the negated pattern is true, || does not evaluate its right side.",
+			rule: `!self.matches(` + good + `) || isQuantity(self)`},
+		"Choice": {reason: "The second branch is evaluated if the pattern does not match.",
+			rule: `self.matches(` + good + `) ? isQuantity(self) : isQuantity(self)`,
 			want: []string{"self"}},
-		"Late": {reason: "From left to right.", rule: `isQuantity(self) && self.matches(` + good + `)`,
+		"Late": {reason: "The left side, which parses the operand, is evaluated first.",
+			rule: `isQuantity(self) && self.matches(` + good + `)`,
 			want: []string{"self"}},
-		"WrongWay": {reason: "Read where it does not match.", rule: `self.matches(` + good + `) || isQuantity(self)`,
+		"WrongWay": {reason: "The right side is evaluated only if the pattern does not match.",
+			rule: `self.matches(` + good + `) || isQuantity(self)`,
 			want: []string{"self"}},
-		"Open": {reason: "This pattern lets them in.", rule: `self.matches(` + open + `) && isQuantity(self)`,
+		"Open": {reason: "The pattern accepts exponents of any length.",
+			rule: `self.matches(` + open + `) && isQuantity(self)`,
 			want: []string{"self"}},
-		"Unanchored": {reason: "So does half of a good one.", rule: `self.matches('[0-9]') && isQuantity(self)`,
+		"Unanchored": {reason: "A pattern without anchors matches only a part of the text.",
+			rule: `self.matches('[0-9]') && isQuantity(self)`,
 			want: []string{"self"}},
-		"Old": {reason: "What was stored is no better.", rule: `!self.a.matches(` + good +
+		"Old": {reason: "A stored value must also be matched before it is parsed.", rule: `!self.a.matches(` + good +
 			`) || quantity(self.a).compareTo(quantity(oldSelf.a)) >= 0`, want: []string{"oldSelf.a"}},
-		"Chain": {reason: "All before it in a chain count.",
+		"Chain": {reason: "All earlier operands of a chain must be considered.",
 			rule: `!has(self.a) || !self.a.matches(` + good + `) || !oldSelf.a.matches(` + good +
 				`) || quantity(self.a).compareTo(quantity(oldSelf.a)) >= 0`},
-		"Other": {reason: "Another operand does not.", rule: `self.b.matches(` + good + `) && isQuantity(self.a)`,
+		"Other": {reason: "The pattern was matched against another operand.",
+			rule: `self.b.matches(` + good + `) && isQuantity(self.a)`,
 			want: []string{"self.a"}},
-		"InAList": {reason: "Wherever it stands.", rule: `[self].all(x, isQuantity(x))`, want: []string{"x"}},
-		"MatchedList": {reason: "A list's items can be matched.", rule: `[self].all(x, x.matches(` + good +
-			`) && isQuantity(x))`},
-		"Computed": {reason: "An operand may be chosen.", rule: `(has(self.a) ? self.a : self.b).matches(` + good +
+		"InAList": {reason: "A parsed operand must be found inside of a list macro.",
+			rule: `[self].all(x, isQuantity(x))`, want: []string{"x"}},
+		"MatchedList": {reason: "The items of a list may be matched in a list macro.",
+			rule: `[self].all(x, x.matches(` + good +
+				`) && isQuantity(x))`},
+		"Computed": {reason: "An operand may be an expression.", rule: `(has(self.a) ? self.a : self.b).matches(` + good +
 			`) && isQuantity(has(self.a) ? self.a : self.b)`},
 	}
 	for name, tc := range cases {

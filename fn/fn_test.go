@@ -315,8 +315,9 @@ func TestFirstPass(t *testing.T) {
 		example string
 		want    []string
 	}{
-		"Fresh": {reason: "Nothing may be made before its name is known to be free.", example: "fresh-instance"},
-		"Running": {reason: "All that is observed must stay.", example: "running",
+		"Fresh": {reason: "Nothing may be created before the function knows that the names are free.",
+			example: "fresh-instance"},
+		"Running": {reason: "All observed objects must stay.", example: "running",
 			want: []string{"config", "data-claim", "deployment", "root-password", "service"}},
 		"During": {reason: "The restore Job must stay too.", example: "restore-during",
 			want: []string{"config", "data-claim", "deployment", "restore", "root-password", "service"}},

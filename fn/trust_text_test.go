@@ -142,14 +142,14 @@ func takesText(t *testing.T, field string) bool {
 }
 
 // isUnnoticed reports whether the server's pod changed, but not the digest of the spec fields that determine the pod
-// (wish). A running server would ignore such a change, and the platform's policy would not apply to it.
+// (templateInput). A running server would ignore such a change, and the platform's policy would not apply to it.
 func isUnnoticed(before, after *fnv1.RunFunctionResponse) bool {
 	inputBefore, podBefore := serverIn(before)
 	templateInput, pod := serverIn(after)
 	return podBefore != nil && pod != nil && templateInput == inputBefore && !proto.Equal(pod, podBefore)
 }
 
-// serverIn returns the digest of the wish, and the pod template, from the Deployment in a response.
+// serverIn returns the digest of the templateInput, and the pod template, from the Deployment in a response.
 func serverIn(rsp *fnv1.RunFunctionResponse) (templateInput string, pod *structpb.Value) {
 	d := rsp.GetDesired().GetResources()[v1.ResourceDeployment].GetResource().GetFields()
 	annotations := d["metadata"].GetStructValue().GetFields()["annotations"].GetStructValue().GetFields()

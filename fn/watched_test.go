@@ -30,14 +30,15 @@ func TestRecordFetched(t *testing.T) {
 		req    *fnv1.RunFunctionRequest
 		marked bool
 	}{
-		"First": {"Crossplane fetches them after this call.", &fnv1.RunFunctionRequest{Context: other}, true},
-		"Partly": {"It fetches one of them.",
+		"First": {"Crossplane fetches the required resources only after this call.",
+			&fnv1.RunFunctionRequest{Context: other}, true},
+		"Partly": {"Crossplane has sent only one of the required resources.",
 			&fnv1.RunFunctionRequest{Context: other, RequiredResources: resources("records")}, true},
-		"Seeded": {"It has sent what is there, and what is not.",
+		"Seeded": {"Crossplane has sent all required resources, and has reported missing ones.",
 			&fnv1.RunFunctionRequest{Context: other, RequiredResources: resources("platform", "records", "old")}, false},
-		"Legacy": {"Crossplane 1 sends them in another field.",
+		"Legacy": {"Crossplane 1 sends the resources in the field extraResources.",
 			&fnv1.RunFunctionRequest{Context: other, ExtraResources: resources("platform", "records")}, false},
-		"Nothing": {"There is no context yet.", &fnv1.RunFunctionRequest{}, true},
+		"Nothing": {"The request has no context.", &fnv1.RunFunctionRequest{}, true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

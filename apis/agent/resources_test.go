@@ -25,25 +25,29 @@ func TestJobResources(t *testing.T) {
 		resources *corev1.ResourceRequirements
 		want      []corev1.ResourceRequirements
 	}{
-		"Usual": {reason: "Nobody said anything.",
+		"Usual": {reason: "The platform sets no resources.",
 			want: []corev1.ResourceRequirements{requests(Memory), requests(server), requests(Memory)}},
-		"Platform": {reason: "A quota may ask for limits.", resources: platform, want: []corev1.ResourceRequirements{
-			*platform, {Limits: corev1.ResourceList{"memory": resource.MustParse("1Gi")},
-				Requests: corev1.ResourceList{"cpu": resource.MustParse("10m"), "memory": resource.MustParse(server)}}, *platform,
-		}},
-		"More": {reason: "The platform has large ones.", resources: extra, want: []corev1.ResourceRequirements{
-			*extra, {Limits: extra.Limits,
-				Requests: corev1.ResourceList{"cpu": resource.MustParse("50m"), "memory": resource.MustParse(server)}}, *extra,
-		}},
-		"Limited": {reason: "Who waits for a backup waits longer, and clients do not.", resources: limited,
+		"Platform": {reason: "A quota may require a memory limit for each container.",
+			resources: platform, want: []corev1.ResourceRequirements{
+				*platform, {Limits: corev1.ResourceList{"memory": resource.MustParse("1Gi")},
+					Requests: corev1.ResourceList{"cpu": resource.MustParse("10m"), "memory": resource.MustParse(server)}}, *platform,
+			}},
+		"More": {reason: "The platform's memory limit is more than twice the server's request.",
+			resources: extra, want: []corev1.ResourceRequirements{
+				*extra, {Limits: extra.Limits,
+					Requests: corev1.ResourceList{"cpu": resource.MustParse("50m"), "memory": resource.MustParse(server)}}, *extra,
+			}},
+		"Limited": {reason: "With only a CPU limit, the CPU request is removed, so that it becomes the limit.",
+			resources: limited,
 			want: []corev1.ResourceRequirements{
 				*limited, {Limits: corev1.ResourceList{"cpu": resource.MustParse("500m"), "memory": resource.MustParse("1Gi")},
 					Requests: corev1.ResourceList{"memory": resource.MustParse(server)}}, *limited,
 			}},
-		"Both": {reason: "It may ask for less than it may have.", resources: both, want: []corev1.ResourceRequirements{
-			*both, {Limits: corev1.ResourceList{"cpu": resource.MustParse("500m"), "memory": resource.MustParse("1Gi")},
-				Requests: corev1.ResourceList{"cpu": resource.MustParse("10m"), "memory": resource.MustParse(server)}}, *both,
-		}},
+		"Both": {reason: "The CPU request of the platform is less than its CPU limit.",
+			resources: both, want: []corev1.ResourceRequirements{
+				*both, {Limits: corev1.ResourceList{"cpu": resource.MustParse("500m"), "memory": resource.MustParse("1Gi")},
+					Requests: corev1.ResourceList{"cpu": resource.MustParse("10m"), "memory": resource.MustParse(server)}}, *both,
+			}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -14,13 +14,16 @@ func TestSecurity(t *testing.T) {
 		context *corev1.SecurityContext
 		want    []corev1.Capability
 	}{
-		"Plain":  {reason: "It asks a program for its version.", context: Security()},
-		"Files":  {reason: "The uid of the pod owns them.", context: FileSecurity(false)},
-		"Unpack": {reason: "And will.", context: UnpackSecurity(false)},
-		"FilesOnNode": {reason: "They are the server's, and it is root.", context: FileSecurity(true),
-			want: []corev1.Capability{"DAC_OVERRIDE", "FOWNER"}},
-		"UnpackedOnNode": {reason: "They are to be the server's.", context: UnpackSecurity(true),
-			want: []corev1.Capability{"CHOWN", "DAC_OVERRIDE", "FOWNER"}},
+		"Plain": {reason: "A container that only runs a program needs no privileges.", context: Security()},
+		"Files": {reason: "The UID of the pod owns the files, so no privileges are needed.", context: FileSecurity(false)},
+		"Unpack": {reason: "The UID of the pod will own the unpacked files, so no privileges are needed.",
+			context: UnpackSecurity(false)},
+		"FilesOnNode": {reason: "With hostPath, the pod runs as root, and the server's user owns the files.",
+			context: FileSecurity(true),
+			want:    []corev1.Capability{"DAC_OVERRIDE", "FOWNER"}},
+		"UnpackedOnNode": {reason: "With hostPath, the server's user must become the owner of the unpacked files.",
+			context: UnpackSecurity(true),
+			want:    []corev1.Capability{"CHOWN", "DAC_OVERRIDE", "FOWNER"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -18,26 +18,30 @@ func TestParseQuantity(t *testing.T) {
 		text   string
 		want   string
 	}{
-		"Binary":    {reason: "The usual way.", text: "1Gi", want: "1Gi"},
-		"Decimal":   {reason: "The other one.", text: "1G", want: "1G"},
-		"Bare":      {reason: "A number of bytes.", text: "1024", want: "1024"},
-		"Fraction":  {reason: "Half a CPU.", text: "0.5", want: "500m"},
-		"Milli":     {reason: "The same.", text: "500m", want: "500m"},
-		"NoZero":    {reason: "Kubernetes takes it.", text: ".5Gi", want: "512Mi"},
-		"Exponent":  {reason: "Kubernetes takes it.", text: "1e9", want: "1e9"},
-		"Exa":       {reason: "An E alone is a unit.", text: "1E", want: "1E"},
-		"Small":     {reason: "Rounded up, at no cost.", text: "1e-99", want: "1e-9"},
-		"Large":     {reason: "The most there is to calculate with.", text: "1e99", want: "1e99"},
-		"Negative":  {reason: "Who reads it may refuse it.", text: "-1Gi", want: "-1Gi"},
-		"Longest":   {reason: "As long as it may be.", text: strings.Repeat("9", 32), want: strings.Repeat("9", 32)},
-		"TooLong":   {reason: "Nobody has that.", text: strings.Repeat("9", 33)},
-		"Empty":     {reason: "Nothing is no number.", text: ""},
-		"Word":      {reason: "Nor is a word.", text: "lots"},
-		"Three":     {reason: "An exponent has two digits.", text: "1e100"},
-		"Space":     {reason: "The library cuts spaces off, and then calculates.", text: " 1e-999999"},
-		"Line":      {reason: "The end of a line is not the end of the text.", text: "1Gi\n"},
-		"Fractions": {reason: "The old schema let it pass.", text: "1e1.5"},
-		"Zeros":     {reason: "A zero is a digit.", text: "1e-000000009"},
+		"Binary":   {reason: "A quantity may have a binary suffix.", text: "1Gi", want: "1Gi"},
+		"Decimal":  {reason: "A quantity may have a decimal suffix.", text: "1G", want: "1G"},
+		"Bare":     {reason: "A quantity without a suffix is a number of bytes.", text: "1024", want: "1024"},
+		"Fraction": {reason: "A quantity may be a fraction, such as half a CPU.", text: "0.5", want: "500m"},
+		"Milli":    {reason: "500m is the same as 0.5.", text: "500m", want: "500m"},
+		"NoZero":   {reason: "Kubernetes accepts a number without a leading zero.", text: ".5Gi", want: "512Mi"},
+		"Exponent": {reason: "Kubernetes accepts an exponent.", text: "1e9", want: "1e9"},
+		"Exa":      {reason: "An E without an exponent is the suffix for exa.", text: "1E", want: "1E"},
+		"Small": {reason: "A small number must be rounded up without an expensive calculation.",
+			text: "1e-99", want: "1e-9"},
+		"Large":    {reason: "This number has the largest exponent that is accepted.", text: "1e99", want: "1e99"},
+		"Negative": {reason: "A negative number is a quantity, which the caller may refuse.", text: "-1Gi", want: "-1Gi"},
+		"Longest": {reason: "This number has the maximum length.",
+			text: strings.Repeat("9", 32), want: strings.Repeat("9", 32)},
+		"TooLong": {reason: "The number exceeds the maximum length.", text: strings.Repeat("9", 33)},
+		"Empty":   {reason: "An empty text is not a number.", text: ""},
+		"Word":    {reason: "A word is not a number.", text: "lots"},
+		"Three":   {reason: "An exponent must have at most two digits.", text: "1e100"},
+		"Space": {reason: "The library removes spaces before the calculation, so they must be refused.",
+			text: " 1e-999999"},
+		"Line": {reason: "The pattern must match to the end of the text, not of the line.", text: "1Gi\n"},
+		"Fractions": {reason: "An exponent with a fraction must be refused, although the old schema accepted it.",
+			text: "1e1.5"},
+		"Zeros": {reason: "Leading zeros count as digits of the exponent.", text: "1e-000000009"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -62,10 +66,11 @@ func TestStorageOf(t *testing.T) {
 		list   corev1.ResourceList
 		want   string
 	}{
-		"Good":    {reason: "As it is.", list: storage("1Gi"), want: "1Gi"},
-		"None":    {reason: "There may be none.", list: corev1.ResourceList{}},
-		"Endless": {reason: "The library reads this at once, and compares it for minutes.", list: storage("1e999999999")},
-		"Large":   {reason: "Nobody has that.", list: storage("1e102")},
+		"Good": {reason: "A valid size must stay the same.", list: storage("1Gi"), want: "1Gi"},
+		"None": {reason: "The list may contain no size.", list: corev1.ResourceList{}},
+		"Endless": {reason: "The library parses this number quickly, but takes minutes to compare it.",
+			list: storage("1e999999999")},
+		"Large": {reason: "The number is too large.", list: storage("1e102")},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -7,15 +7,15 @@ func TestReleasesFit(t *testing.T) {
 		reason, function, controller string
 		want                         bool
 	}{
-		"Same":       {"They were tested together.", "v0.1.0", "v0.1.0", true},
+		"Same":       {"The function and the controller of the same release were tested together.", "v0.1.0", "v0.1.0", true},
 		"Patch":      {"A patch does not change the API.", "v0.1.3", "v0.1.0", true},
 		"Prerelease": {"A prerelease has the API of its release.", "v0.1.0-rc.1", "v0.1.0", true},
-		"Minor":      {"Before 1.0 a minor version may change the API.", "v0.2.0", "v0.1.9", false},
-		"Later":      {"From 1.0 on it does not.", "v1.4.0", "v1.2.0", true},
+		"Minor":      {"Before v1.0.0, a minor version may change the API.", "v0.2.0", "v0.1.9", false},
+		"Later":      {"From v1.0.0, a minor version must not change the API.", "v1.4.0", "v1.2.0", true},
 		"Major":      {"A major version may change the API.", "v2.0.0", "v1.9.0", false},
-		"Zero":       {"Only the minor versions are equal.", "v1.1.0", "v0.1.0", false},
-		"Unknown":    {"Nothing is known of this one.", "latest", "v0.1.0", false},
-		"Neither":    {"Nothing is known of both.", "", "", false},
+		"Zero":       {"The major versions differ.", "v1.1.0", "v0.1.0", false},
+		"Unknown":    {"The release of the function is unknown.", "latest", "v0.1.0", false},
+		"Neither":    {"The releases of the function and the controller are unknown.", "", "", false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -58,7 +58,7 @@ func checkAutogrow(r *resolved, spec *field.Path) field.ErrorList {
 	return autogrow.Check(r.spec.StorageAutogrow, size, name, spec.Child("storageAutogrow"))
 }
 
-// whyNotGrown continues the message that the volume is smaller than a backup.
+// whyNotGrown returns the end of the message that the volume is smaller than the volume of a backup.
 func whyNotGrown(r *resolved) string {
 	if r.spec.StorageAutogrow == nil {
 		return ", or set spec.storageAutogrow"

@@ -21,20 +21,26 @@ func TestPoolConfig(t *testing.T) {
 		in     Input
 		want   string
 	}{
-		"Usual": {"The default limit counts, too.", given(), line + "512M\nloose_innodb_buffer_pool_instances = 1\n"},
-		"Limit": {"It follows the limit of the claim.", given(limit("4Gi")),
+		"Usual": {"The pool size must follow the default memory limit.",
+			given(), line + "512M\nloose_innodb_buffer_pool_instances = 1\n"},
+		"Limit": {"The pool size must follow the memory limit of the claim.", given(limit("4Gi")),
 			line + "2816M\nloose_innodb_buffer_pool_instances = 2\n"},
-		"Most": {"It follows the limit of the platform.", given(func(in *Input) { in.XR.Spec.Resources = &v1.Resources{} },
-			platform(func(s *v1.PlatformSpec) { s.MaxResources = memoryLimit("2Gi").Limits })), line + "1408M\n"},
-		"Other": {"Other settings do not size it.", given(limit("4Gi"), setting("max_connections", "7")), line + "2816M\n"},
-		"NoLimit": {"Without a limit there is nothing to follow.",
+		"Most": {"The pool size must follow the memory limit of the platform.",
+			given(func(in *Input) { in.XR.Spec.Resources = &v1.Resources{} },
+				platform(func(s *v1.PlatformSpec) { s.MaxResources = memoryLimit("2Gi").Limits })), line + "1408M\n"},
+		"Other": {"Other settings of the claim must not change the size.",
+			given(limit("4Gi"), setting("max_connections", "7")), line + "2816M\n"},
+		"NoLimit": {"Without a memory limit, my.cnf must not set the pool size.",
 			given(func(in *Input) { in.XR.Spec.Resources = &v1.Resources{} }), ""},
-		"Size":  {"The claim sizes it.", given(limit("4Gi"), setting("innodb-buffer-pool-size", "1G")), ""},
-		"Loose": {"In any spelling.", given(limit("4Gi"), setting("LOOSE_innodb_buffer_pool_size", "1G")), ""},
-		"Instances": {"The number of instances changes what MySQL rounds to.",
+		"Size": {"The claim sets the pool size.", given(limit("4Gi"), setting("innodb-buffer-pool-size", "1G")), ""},
+		"Loose": {"The claim sets the pool size, in another spelling.",
+			given(limit("4Gi"), setting("LOOSE_innodb_buffer_pool_size", "1G")), ""},
+		"Instances": {"The number of instances determines how MySQL rounds the pool size.",
 			given(limit("4Gi"), setting("innodb_buffer_pool_instances", "16")), ""},
-		"Chunk":     {"So does the chunk.", given(limit("4Gi"), setting("innodb_buffer_pool_chunk_size", "1G")), ""},
-		"Dedicated": {"The server sizes it.", given(limit("4Gi"), setting("innodb_dedicated_server", "ON")), ""},
+		"Chunk": {"The size of a chunk determines how MySQL rounds the pool size.",
+			given(limit("4Gi"), setting("innodb_buffer_pool_chunk_size", "1G")), ""},
+		"Dedicated": {"With innodb_dedicated_server, the server sets the pool size.",
+			given(limit("4Gi"), setting("innodb_dedicated_server", "ON")), ""},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -25,45 +25,55 @@ func TestRenderConfig(t *testing.T) {
 		want     string
 		refused  string
 	}{
-		"None": {reason: "The header is always there.", want: ""},
-		"Sorted": {reason: "The order is the same each time.",
+		"None": {reason: "The header of my.cnf must always exist.", want: ""},
+		"Sorted": {reason: "The settings must be sorted, so that my.cnf stays the same.",
 			settings: map[string]v1.Setting{"max_connections": "2", "back_log": "1"},
 			want:     "back_log = 1\nmax_connections = 2\n"},
-		"Flag": {reason: "A setting without a value is a flag.", settings: map[string]v1.Setting{"skip-log-bin": ""},
-			want: "skip-log-bin\n"},
-		"Quoted": {reason: "A '#' would begin a comment.", settings: map[string]v1.Setting{"init_connect": "SET @a='#'"},
-			want: "init_connect = \"SET @a='#'\"\n"},
-		"Dotted": {reason: "Components' settings have a dot.",
+		"Flag": {reason: "A setting without a value must be written without an equals sign.",
+			settings: map[string]v1.Setting{"skip-log-bin": ""},
+			want:     "skip-log-bin\n"},
+		"Quoted": {reason: "A value with '#' must be quoted, because '#' begins a comment.",
+			settings: map[string]v1.Setting{"init_connect": "SET @a='#'"},
+			want:     "init_connect = \"SET @a='#'\"\n"},
+		"Dotted": {reason: "The settings of components contain a dot.",
 			settings: map[string]v1.Setting{"validate_password.policy": "LOW"}, want: "validate_password.policy = LOW\n"},
-		"Durable": {reason: "What keeps the promise may be said.",
+		"Durable": {reason: "A claim may set durability options to their safe values.",
 			settings: map[string]v1.Setting{"innodb_flush_log_at_trx_commit": "1", "log_bin": "binlog"},
 			want:     "innodb_flush_log_at_trx_commit = 1\nlog_bin = binlog\n"},
-		"Datadir": {reason: "Data stays where it is backed up.", settings: map[string]v1.Setting{"loose-datadir": "/x"},
-			refused: "backed up"},
-		"Binlog": {reason: "The binary log too.", settings: map[string]v1.Setting{"log-bin": "/x/y"}, refused: "backed up"},
-		"Volatile": {reason: "Acknowledged means durable.",
+		"Datadir": {reason: "The data directory must stay on the volume that is backed up.",
+			settings: map[string]v1.Setting{"loose-datadir": "/x"},
+			refused:  "backed up"},
+		"Binlog": {reason: "The binary log must stay in the data directory, which is backed up.",
+			settings: map[string]v1.Setting{"log-bin": "/x/y"}, refused: "backed up"},
+		"Volatile": {reason: "Transactions that the server has acknowledged must be durable.",
 			settings: map[string]v1.Setting{"innodb_flush_log_at_trx_commit": "0"}, refused: "acknowledge"},
-		"Torn": {reason: "skip_ is a value too.", settings: map[string]v1.Setting{"skip_innodb_doublewrite": ""},
-			refused: "has a prefix such as skip"},
-		"Turned": {reason: "Turned round, 1 is 0.",
+		"Torn": {reason: "The prefix skip_ turns an option off without a value.",
+			settings: map[string]v1.Setting{"skip_innodb_doublewrite": ""},
+			refused:  "has a prefix such as skip"},
+		"Turned": {reason: "The prefix skip_ inverts the value, so 1 turns the option off.",
 			settings: map[string]v1.Setting{"skip_innodb_flush_log_at_trx_commit": "1"}, refused: "has a prefix such as skip"},
-		"Number": {reason: "A number is a choice too: 3 is nosync.",
+		"Number": {reason: "The number of an option value must be refused like its name: 3 is nosync.",
 			settings: map[string]v1.Setting{"innodb_flush_method": "3"}, refused: "acknowledge"},
-		"Begins": {reason: "So is the beginning of a word.", settings: map[string]v1.Setting{"innodb_doublewrite": "of"},
-			refused: "acknowledge"},
-		"AfterDot": {reason: "Old servers take what follows a dot for the option.",
+		"Begins": {reason: "mysqld completes abbreviated values, so of means OFF.",
+			settings: map[string]v1.Setting{"innodb_doublewrite": "of"},
+			refused:  "acknowledge"},
+		"AfterDot": {reason: "Older servers use the text after the dot as the name of the option.",
 			settings: map[string]v1.Setting{"x.datadir": "/tmp"}, refused: "backed up"},
-		"DotTurns": {reason: "With its modifiers.", settings: map[string]v1.Setting{"x.skip-grant-tables": ""},
-			refused: "password"},
-		"Binsync": {reason: "A binary log that lags loses what it lacks.",
+		"DotTurns": {reason: "Older servers also accept a prefix such as skip- after the dot.",
+			settings: map[string]v1.Setting{"x.skip-grant-tables": ""},
+			refused:  "password"},
+		"Binsync": {reason: "A binary log that is not synced loses acknowledged transactions.",
 			settings: map[string]v1.Setting{"sync_binlog": "0"}, refused: "acknowledge"},
-		"Raw": {reason: "No password in a log.", settings: map[string]v1.Setting{"log_raw": "ON"}, refused: "passwords"},
-		"Links": {reason: "Off is what it is by default.", settings: map[string]v1.Setting{"symbolic_links": "0"},
-			want: "symbolic_links = 0\n"},
-		"Prefix": {reason: "mysqld completes unambiguous beginnings.",
+		"Raw": {reason: "The server must not write passwords to a log.",
+			settings: map[string]v1.Setting{"log_raw": "ON"}, refused: "passwords"},
+		"Links": {reason: "A claim may set symbolic_links to its default.",
+			settings: map[string]v1.Setting{"symbolic_links": "0"},
+			want:     "symbolic_links = 0\n"},
+		"Prefix": {reason: "mysqld completes abbreviated option names, so they must be refused.",
 			settings: map[string]v1.Setting{"innodb_flush_log_at_trx": "2"}, refused: "full name"},
-		"Grants": {reason: "The password is the only way in.", settings: map[string]v1.Setting{"skip-grant-tables": ""},
-			refused: "password"},
+		"Grants": {reason: "The server must always check passwords.",
+			settings: map[string]v1.Setting{"skip-grant-tables": ""},
+			refused:  "password"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -135,9 +145,11 @@ func TestImage(t *testing.T) {
 		spec, status string
 		want         string
 	}{
-		"Default": {reason: "The platform's default at first.", want: v1.DefaultImage},
-		"Noted":   {reason: "A new default does not upgrade what runs.", status: "mysql:8.0", want: "mysql:8.0"},
-		"Spec":    {reason: "The owner decides.", spec: "mysql:9.1", status: "mysql:8.0", want: "mysql:9.1"},
+		"Default": {reason: "A new instance must get the platform's default image.", want: v1.DefaultImage},
+		"Noted": {reason: "A new default image must not upgrade a running instance.",
+			status: "mysql:8.0", want: "mysql:8.0"},
+		"Spec": {reason: "The image in the spec must take precedence.",
+			spec: "mysql:9.1", status: "mysql:8.0", want: "mysql:9.1"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -165,12 +177,15 @@ func TestRootPassword(t *testing.T) {
 		in     Input
 		want   string
 	}{
-		"Fresh": {reason: "The wanted password.", in: given(), want: "secret"},
-		"BeforeStart": {reason: "It follows the spec until the server starts.", in: given(observed, previous("")),
+		"Fresh": {reason: "The root Secret of a new instance must contain the password of the spec.",
+			in: given(), want: "secret"},
+		"BeforeStart": {reason: "The root Secret must follow the spec until the server starts.",
+			in:   given(observed, previous("")),
 			want: "secret"},
-		"Started": {reason: "The controller changes it in the running server; the Secret stays.",
+		"Started": {reason: "The controller changes the password in the server, so the root Secret must stay the same.",
 			in: given(observed, server(1)), want: "first"},
-		"SecretUnknown": {reason: "While the wanted one is not known, what is there stays.", in: given(observed, fromSecret),
+		"SecretUnknown": {reason: "The root Secret must stay the same while the password of the spec is unknown.",
+			in:   given(observed, fromSecret),
 			want: "first"},
 	}
 	for name, tc := range cases {
@@ -227,22 +242,27 @@ func TestStorage(t *testing.T) {
 		class  string
 		size   string
 	}{
-		"Cluster":  {reason: "The cluster's default class.", in: given(), class: "<nil>", size: "1Gi"},
-		"Platform": {reason: "The platform's default class.", in: given(platform("fast")), class: "fast", size: "1Gi"},
-		"Observed": {reason: "A new default does not move what is there.",
+		"Cluster": {reason: "The cluster's default StorageClass must be used.", in: given(), class: "<nil>", size: "1Gi"},
+		"Platform": {reason: "The platform's default StorageClass must be used.",
+			in: given(platform("fast")), class: "fast", size: "1Gi"},
+		"Observed": {reason: "A new default StorageClass must not change an existing PVC.",
 			in: given(platform("new"), claim(new("old"), "1Gi")), class: "old", size: "1Gi"},
-		"Grows": {reason: "A volume may grow.", in: given(claim(new("old"), "512Mi"), class(true)), class: "old",
+		"Grows": {reason: "The PVC must grow if its StorageClass allows expansion.",
+			in: given(claim(new("old"), "512Mi"), class(true)), class: "old",
 			size: "1Gi"},
-		"CannotGrow": {reason: "Not where its class does not let it: every change of the claim would be refused.",
+		"CannotGrow": {reason: "The API server refuses to resize a PVC if its StorageClass does not allow expansion.",
 			in: given(claim(new("old"), "512Mi"), class(false)), class: "old", size: "512Mi"},
-		"MayItGrow": {reason: "Not before that is known.", in: given(claim(new("old"), "512Mi")), class: "old",
+		"MayItGrow": {reason: "The PVC must not grow until its StorageClass has been read.",
+			in: given(claim(new("old"), "512Mi")), class: "old",
 			size: "512Mi"},
-		"Unbound": {reason: "Not before it is bound.", in: given(claim(new("old"), "512Mi"), class(true), pending),
+		"Unbound": {reason: "The PVC must not grow until it is bound.",
+			in:    given(claim(new("old"), "512Mi"), class(true), pending),
 			class: "old", size: "512Mi"},
-		"MadeAgain": {reason: "A claim that is made again fits its volume, whatever the defaults are now.",
+		"MadeAgain": {reason: "A PVC that is created again must match its volume instead of the current defaults.",
 			in: given(platform("new"), remade), class: "old", size: "512Mi"},
-		"HostPath": {reason: "A folder of the node has no class.", in: given(hostPath), class: "", size: "1Gi"},
-		"HostPathSize": {reason: "It cannot be resized, and need not be.", in: given(hostPath, claim(new(""), "512Mi")),
+		"HostPath": {reason: "A directory of the node has no StorageClass.", in: given(hostPath), class: "", size: "1Gi"},
+		"HostPathSize": {reason: "A hostPath volume cannot be resized, so the size of the PVC must stay.",
+			in:    given(hostPath, claim(new(""), "512Mi")),
 			class: "", size: "512Mi"},
 	}
 	for name, tc := range cases {
@@ -281,15 +301,16 @@ func TestOwns(t *testing.T) {
 		in     Input
 		taken  bool
 	}{
-		"Free": {reason: "A free name.", in: given()},
-		"Ours": {reason: "Crossplane lost sight of it.",
+		"Free": {reason: "The name of the Service is free.", in: given()},
+		"Ours": {reason: "The existing Service belongs to the XR, although Crossplane does not observe it.",
 			in: given(object(metav1.OwnerReference{UID: testInstance, Controller: new(true)}))},
-		"Labels": {reason: "Labels prove nothing.", in: given(object()), taken: true},
-		"OwnerOnly": {reason: "An owner that is no controller proves nothing.",
+		"Labels": {reason: "Labels must not prove ownership, because any user can set them.",
+			in: given(object()), taken: true},
+		"OwnerOnly": {reason: "An owner reference that is not the controller must not prove ownership.",
 			in: given(object(metav1.OwnerReference{UID: testInstance})), taken: true},
-		"Earlier": {reason: "An earlier life's object is not ours.",
+		"Earlier": {reason: "An object of a previous instance must not be used.",
 			in: given(object(metav1.OwnerReference{UID: "earlier", Controller: new(true)})), taken: true},
-		"NoUID": {reason: "Offline, where the XR has no UID, nothing is ours.",
+		"NoUID": {reason: "An XR without a UID, as in offline rendering, owns no objects.",
 			in: given(object(metav1.OwnerReference{Controller: new(true)}), func(in *Input) { in.XR.UID = "" }), taken: true},
 	}
 	for name, tc := range cases {
@@ -335,9 +356,9 @@ func TestWarning(t *testing.T) {
 		change func(*Input)
 		want   string
 	}{
-		"Password": {reason: "The Secret of the password was deleted.", change: missing,
+		"Password": {reason: "The Secret with the password was deleted.", change: missing,
 			want: "Secret default/s does not exist"},
-		"Name": {reason: "The Service was deleted and somebody else has its name.", change: foreign,
+		"Name": {reason: "The Service was deleted, and another object has its name.", change: foreign,
 			want: "Service default/db exists"},
 	}
 	for name, tc := range cases {
@@ -378,9 +399,9 @@ func TestEphemeralPassword(t *testing.T) {
 		spec   v1.XDatabaseSpec
 		want   string
 	}{
-		"Ephemeral": {reason: "Each start is a first one.",
+		"Ephemeral": {reason: "Each start of an ephemeral server uses an empty directory, and so the new password.",
 			spec: v1.XDatabaseSpec{DatabaseSpec: v1.DatabaseSpec{Type: v1.TypeMySQL}}, want: "wanted"},
-		"Stored": {reason: "The controller brings a change into the server.",
+		"Stored": {reason: "The controller changes the password in the server, so the root Secret must stay the same.",
 			spec: v1.XDatabaseSpec{DatabaseSpec: v1.DatabaseSpec{Type: v1.TypeMySQL, StorageSize: new("1Gi")}}, want: "earlier"},
 	}
 	for name, tc := range cases {

@@ -63,18 +63,22 @@ func TestDefaultResources(t *testing.T) {
 		in     Input
 		want   map[string]string
 	}{
-		"Unset": {"Nobody has set any.", given(), usual},
-		"Mongo": {"So it is with the other engine.", given(mongo), usual},
-		"Claim": {"The claim decides, and nothing is added.", given(ofClaim(memoryLimit("2Gi")),
-			ofComposition(memoryLimit("3Gi")), ofPlatform(memoryLimit("4Gi"))), map[string]string{"limits.memory": "2Gi"}},
-		"ClaimNone": {"A claim can also do without.", given(ofClaim(&v1.Resources{})), map[string]string{}},
-		"Composition": {"A Composition is for fewer instances than the Platform.",
+		"Unset": {"Without any settings, the defaults of this release must be used.", given(), usual},
+		"Mongo": {"The defaults of this release must also be used for MongoDB.", given(mongo), usual},
+		"Claim": {"The resources of the claim must take precedence, and nothing must be added.",
+			given(ofClaim(memoryLimit("2Gi")),
+				ofComposition(memoryLimit("3Gi")), ofPlatform(memoryLimit("4Gi"))), map[string]string{"limits.memory": "2Gi"}},
+		"ClaimNone": {"A claim may have no resources.", given(ofClaim(&v1.Resources{})), map[string]string{}},
+		"Composition": {"The defaults of the Composition must take precedence over the Platform's.",
 			given(ofComposition(memoryLimit("3Gi")), ofPlatform(memoryLimit("4Gi"))),
 			map[string]string{"limits.memory": "3Gi"}},
-		"Platform":     {"It is for all others.", given(ofPlatform(memoryLimit("4Gi"))), map[string]string{"limits.memory": "4Gi"}},
-		"PlatformNone": {"The Platform can also do without.", given(ofPlatform(&v1.Resources{})), map[string]string{}},
-		"Most": {"What nobody has set is never refused.", given(most("100m", "256Mi")), map[string]string{
-			"requests.cpu": "100m", "requests.memory": "256Mi", "limits.cpu": "100m", "limits.memory": "256Mi"}},
+		"Platform": {"The defaults of the Platform must be used if the Composition has none.",
+			given(ofPlatform(memoryLimit("4Gi"))), map[string]string{"limits.memory": "4Gi"}},
+		"PlatformNone": {"The defaults of the Platform may have no resources.",
+			given(ofPlatform(&v1.Resources{})), map[string]string{}},
+		"Most": {"The defaults of this release must not exceed the platform's maximum.",
+			given(most("100m", "256Mi")), map[string]string{
+				"requests.cpu": "100m", "requests.memory": "256Mi", "limits.cpu": "100m", "limits.memory": "256Mi"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -115,13 +119,14 @@ func TestDefaultImage(t *testing.T) {
 		in     Input
 		want   string
 	}{
-		"Unset":    {"Nobody has set any.", given(none), v1.DefaultImage},
-		"Platform": {"It is for all Compositions.", given(none, ofPlatform), "mysql:9.1"},
-		"Composition": {"It is for fewer instances.",
+		"Unset": {"Without any settings, the default image of this release must be used.", given(none), v1.DefaultImage},
+		"Platform": {"The default image of the Platform must be used if the Composition has none.",
+			given(none, ofPlatform), "mysql:9.1"},
+		"Composition": {"The default image of the Composition must take precedence over the Platform's.",
 			given(none, ofPlatform, func(in *Input) { in.Settings.DefaultImage = "mysql:9.2" }), "mysql:9.2"},
-		"Claim": {"The claim decides.",
+		"Claim": {"The image of the claim must take precedence.",
 			given(none, ofPlatform, func(in *Input) { in.XR.Spec.Image = new("mysql:9.3") }), "mysql:9.3"},
-		"Begun": {"An instance keeps the image that it began with.",
+		"Begun": {"An instance must keep the image that it was created with.",
 			given(none, ofPlatform, func(in *Input) { in.XR.Status.Image = "mysql:9.4" }), "mysql:9.4"},
 	}
 	for name, tc := range cases {
@@ -143,11 +148,13 @@ func TestAgentImage(t *testing.T) {
 		in     Input
 		want   string
 	}{
-		"Release":   {"It is made with the function.", given(without, release("v1.2.3")), v1.AgentImage("v1.2.3")},
-		"Candidate": {"So is that of a prerelease.", given(without, release("v0.2.0-rc.1")), v1.AgentImage("v0.2.0-rc.1")},
-		"Platform": {"It may be in a registry of the platform.",
+		"Release": {"The job image has the same version as the function.",
+			given(without, release("v1.2.3")), v1.AgentImage("v1.2.3")},
+		"Candidate": {"The job image of a prerelease has the same version as the function.",
+			given(without, release("v0.2.0-rc.1")), v1.AgentImage("v0.2.0-rc.1")},
+		"Platform": {"The job image may be in a registry of the platform.",
 			given(release("v1.2.3"), platform(func(s *v1.PlatformSpec) { s.AgentImage = "mirror/a:1" })), "mirror/a:1"},
-		"Build": {"No registry has an image of this build.", given(without, release("dev")), ""},
+		"Build": {"A development build has no job image in a registry.", given(without, release("dev")), ""},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -22,12 +22,12 @@ func TestExporter(t *testing.T) {
 		in     Input
 		want   string
 	}{
-		"Unset":    {reason: "It is off by default.", in: given(server(1))},
+		"Unset":    {reason: "The exporter must be off by default.", in: given(server(1))},
 		"Disabled": {in: given(server(1), func(in *Input) { in.XR.Spec.Metrics = &v1.MetricsSpec{} })},
 		"Enabled":  {in: given(server(1), withMetrics), want: v1.DefaultExporterImage},
-		"Private": {reason: "The platform has its own registry.", in: given(server(1), withMetrics, private),
+		"Private": {reason: "The exporter image of the platform must be used.", in: given(server(1), withMetrics, private),
 			want: "registry.example/exporter:1"},
-		"NotOfTheClaim": {reason: "The list of images is about the images of claims.",
+		"NotOfTheClaim": {reason: "allowedImages restricts only the images that claims set.",
 			in: given(server(1), withMetrics, strict), want: v1.DefaultExporterImage},
 	}
 	for name, tc := range cases {

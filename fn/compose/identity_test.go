@@ -72,24 +72,26 @@ func TestGTIDsOfSettings(t *testing.T) {
 		settings  map[string]v1.Setting
 		want      string
 	}{
-		"New": {reason: "An instance has GTIDs from its first start on, if its server is MySQL 8.0 or newer.",
+		"New": {reason: "An instance with MySQL 8.0 or newer must have GTIDs from its first start.",
 			byDefault: true, want: modeLine + consistencyLine + oldServers},
-		"Existing": {reason: "One that has none gets none.", want: ""},
-		"Off": {reason: "Its owner does not want them.", byDefault: true,
+		"Existing": {reason: "An instance that started without GTIDs must stay without them.", want: ""},
+		"Off": {reason: "The gtid_mode of the claim must take precedence.", byDefault: true,
 			settings: map[string]v1.Setting{"gtid_mode": "OFF"}, want: ""},
-		"OnRequest": {reason: "Its owner wants them; the server does not start with gtid_mode alone.",
+		"OnRequest": {reason: "The server does not start with gtid_mode alone.",
 			settings: map[string]v1.Setting{"gtid-mode": "on"}, want: consistencyLine},
-		"Number": {reason: "3 is ON.", byDefault: true, settings: map[string]v1.Setting{"gtid_mode": "3"},
+		"Number": {reason: "The value 3 of gtid_mode means ON.",
+			byDefault: true, settings: map[string]v1.Setting{"gtid_mode": "3"},
 			want: consistencyLine},
-		"Both": {reason: "All is said.",
+		"Both": {reason: "The claim sets both options, so nothing must be added.",
 			settings: map[string]v1.Setting{"gtid_mode": "ON", "enforce_gtid_consistency": "ON"}, want: ""},
-		"Permissive": {reason: "A step of the online switch needs nothing else.", byDefault: true,
+		"Permissive": {reason: "ON_PERMISSIVE, a step of an online change, requires no other option.", byDefault: true,
 			settings: map[string]v1.Setting{"gtid_mode": "ON_PERMISSIVE"}, want: ""},
-		"Consistency": {reason: "What is said already is not said twice.", byDefault: true,
+		"Consistency": {reason: "An option that the claim sets must not be repeated.", byDefault: true,
 			settings: map[string]v1.Setting{"enforce_gtid_consistency": "1"},
 			want:     modeLine + "[mysqld-5.6]\nloose_gtid_mode = OFF\n[mysqld-5.7]\nloose_gtid_mode = OFF\n"},
-		"Warn": {reason: "The server would not start with gtid_mode = ON and this.", byDefault: true,
-			settings: map[string]v1.Setting{"loose-enforce-gtid-consistency": "WARN"}, want: "loose_gtid_mode = OFF\n"},
+		"Warn": {reason: "The server does not start with gtid_mode = ON and enforce_gtid_consistency = WARN.",
+			byDefault: true,
+			settings:  map[string]v1.Setting{"loose-enforce-gtid-consistency": "WARN"}, want: "loose_gtid_mode = OFF\n"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -112,13 +114,14 @@ func TestGTIDsFromTheFirstStart(t *testing.T) {
 		in           Input
 		gtids, noted bool
 	}{
-		"New": {reason: "It starts for the first time.", in: given(), gtids: true, noted: true},
-		"Waiting": {reason: "It has not started yet, and nothing is noted.",
+		"New": {reason: "The server starts for the first time.", in: given(), gtids: true, noted: true},
+		"Waiting": {reason: "The server has not started, so the status must not record GTIDs yet.",
 			in: given(func(in *Input) { in.XR.Status.PreviousBackup = "" }), gtids: true},
-		"Existing": {reason: "It was started by an earlier release, and starts anew.", in: given(stopped)},
-		"Noted": {reason: "It had them when it first started.",
+		"Existing": {reason: "A server that an earlier release started without GTIDs must restart without them.",
+			in: given(stopped)},
+		"Noted": {reason: "The status records that the instance has had GTIDs since its first start.",
 			in: given(stopped, func(in *Input) { in.XR.Status.GTIDs = true }), gtids: true, noted: true},
-		"NotWritten": {reason: "The status was never written, but the server has read this my.cnf.",
+		"NotWritten": {reason: "If the status was not written, the observed my.cnf shows that the server has GTIDs.",
 			in: given(stopped, func(in *Input) {
 				in.Observed.Config.Data[v1.ConfigKey] = configHeader + gtidConfig(true, nil)
 			}), gtids: true, noted: true},

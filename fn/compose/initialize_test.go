@@ -33,17 +33,19 @@ func TestInitialize(t *testing.T) {
 		// may is true if a database may be initialized. hasDatabase is true if the status reports that one exists.
 		may, hasDatabase bool
 	}{
-		"Fresh":    {reason: "There is nothing yet.", in: given(), may: true},
-		"Starting": {reason: "Its first start may be killed at any moment.", in: given(server(1)), may: true},
-		"Used": {reason: "A volume without data is the wrong one from now on.", in: given(server(1), connected),
+		"Fresh": {reason: "There is no data yet.", in: given(), may: true},
+		"Starting": {reason: "The first start may be interrupted, so it may initialize again.",
+			in: given(server(1)), may: true},
+		"Used": {reason: "After a login, an empty volume is the wrong volume.", in: given(server(1), connected),
 			hasDatabase: true},
-		"Noted": {reason: "So it is where the connection Secret was deleted.",
+		"Noted": {reason: "The status must record the database, in case the connection Secret is deleted.",
 			in: given(server(1), func(in *Input) { in.XR.Status.Initialized = true }), hasDatabase: true},
-		"Restoring": {reason: "The data is yet to come from the backup: until then it is right that the volume is empty.",
+		"Restoring": {reason: "An empty volume must get the data of the backup, and not a new database.",
 			in: given(record("b", 1, v1.BackupVerified), previous("b"))},
-		"Chosen": {reason: "So it is while the Job works, or waits for its image.",
+		"Chosen": {reason: "No database may be initialized while the restore Job runs or waits for its image.",
 			in: given(chosenBefore(v1.RestoreRunning))},
-		"Restored": {reason: "There it is.", in: given(hasPVC, chosenBefore(v1.RestoreSucceeded)), hasDatabase: true},
+		"Restored": {reason: "The restored data contains the database.",
+			in: given(hasPVC, chosenBefore(v1.RestoreSucceeded)), hasDatabase: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -102,12 +104,14 @@ func TestServing(t *testing.T) {
 		want, says   string
 		wantsServing bool
 	}{
-		"Starting": {reason: "It has no pod.", in: given(server(1)), want: v1.ReasonStarting, says: "Starting the server"},
-		"Up": {reason: "Nobody has logged in yet.", in: given(up), want: v1.ReasonLoginPending,
+		"Starting": {reason: "The server has no pod.",
+			in: given(server(1)), want: v1.ReasonStarting, says: "Starting the server"},
+		"Up": {reason: "No login has succeeded yet.", in: given(up), want: v1.ReasonLoginPending,
 			says: "The server is running. Waiting for the controller to log in and publish the connection Secret"},
-		"Refused": {reason: "Nobody can.", in: given(up, failed), want: v1.ReasonLoginPending,
+		"Refused": {reason: "The controller cannot log in.", in: given(up, failed), want: v1.ReasonLoginPending,
 			says: "The server is running, but clients cannot log in: no password is accepted"},
-		"LoggedIn": {reason: "The published password has worked.", in: given(up, connected), want: v1.ReasonRunning,
+		"LoggedIn": {reason: "A login with the published password has succeeded.",
+			in: given(up, connected), want: v1.ReasonRunning,
 			says: "Running", wantsServing: true},
 	}
 	for name, tc := range cases {

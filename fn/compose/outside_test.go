@@ -59,32 +59,33 @@ func TestOutsideDoesNotStopServing(t *testing.T) {
 		host     string
 		wantType corev1.ServiceType
 	}{
-		"NoAddress": {reason: "Nobody assigns one.", in: served(v1.ServiceLoadBalancer, corev1.ServiceTypeLoadBalancer),
+		"NoAddress": {reason: "No load balancer has assigned an address.",
+			in:   served(v1.ServiceLoadBalancer, corev1.ServiceTypeLoadBalancer),
 			says: waits, host: "db.default.svc", wantType: corev1.ServiceTypeLoadBalancer},
-		"EmptyAddress": {reason: "A load balancer without host name and IP has none either.",
+		"EmptyAddress": {reason: "An entry without host name and IP address is not an address.",
 			in:   served(v1.ServiceLoadBalancer, corev1.ServiceTypeLoadBalancer, balanced(corev1.LoadBalancerIngress{})),
 			says: waits, host: "db.default.svc", wantType: corev1.ServiceTypeLoadBalancer},
-		"Address": {reason: "Clients outside reach it by that.",
+		"Address": {reason: "The endpoint must be the address of the load balancer.",
 			in: served(v1.ServiceLoadBalancer, corev1.ServiceTypeLoadBalancer,
 				balanced(corev1.LoadBalancerIngress{},
 					corev1.LoadBalancerIngress{
 						IP: "192.0.2.1"})), says: "Running", host: "192.0.2.1", wantType: corev1.ServiceTypeLoadBalancer},
-		"Refused": {reason: "A quota refuses the change: the Service stays as it is.",
+		"Refused": {reason: "A quota refuses the change, so the Service must stay as it is.",
 			in: served(v1.ServiceLoadBalancer, corev1.ServiceTypeClusterIP, unsynced(quota)),
 			says: `Running. Service default/db does not match spec.service, because the API server refused the change: services "db" is ` +
 				"forbidden: exceeded quota: q. Clients reach the server at",
 			host: "db.default.svc", wantType: corev1.ServiceTypeClusterIP},
-		"RefusedBack": {reason: "The change back is refused.",
+		"RefusedBack": {reason: "A quota refuses the change back to NodePort.",
 			in: served(v1.ServiceNodePort, corev1.ServiceTypeLoadBalancer, balanced(corev1.LoadBalancerIngress{IP: "192.0.2.1"}),
 				unsynced(
 					quota)), says: "does not match spec.service", host: "db.default.svc", wantType: corev1.ServiceTypeLoadBalancer},
-		"Invalid": {reason: "The node ports are used up.",
+		"Invalid": {reason: "All node ports are in use.",
 			in:   served(v1.ServiceNodePort, corev1.ServiceTypeClusterIP, unsynced("Unsynced resources: config, and service")),
 			says: "the Service is invalid", host: "db.default.svc", wantType: corev1.ServiceTypeClusterIP},
-		"OtherUnsynced": {reason: "It is another resource that Crossplane cannot apply.",
+		"OtherUnsynced": {reason: "The resource that Crossplane cannot apply is not the Service.",
 			in:   served(v1.ServiceNodePort, corev1.ServiceTypeClusterIP, unsynced("Unsynced resources: service-account")),
 			says: "Running", host: "db.default.svc", wantType: corev1.ServiceTypeNodePort},
-		"Crossplane": {reason: "The controller reads what Crossplane says of the claim.",
+		"Crossplane": {reason: "The message must contain the controller's warning about Crossplane.",
 			in: served(v1.ServiceClusterIP, corev1.ServiceTypeClusterIP, func(in *Input) {
 				in.XR.Status.CrossplaneWarning = "Crossplane cannot propagate"
 			}), says: "Running. Crossplane cannot propagate", host: "db.default.svc", wantType: corev1.ServiceTypeClusterIP},

@@ -46,55 +46,60 @@ func TestResolvePassword(t *testing.T) {
 		// invalid is true if the spec itself is refused.
 		invalid bool
 	}{
-		"Stated": {reason: "The platform says nothing of it.", in: given(), want: asIs},
-		"StatedNotAllowed": {reason: "It is read by whoever reads claims.", in: given(inSecrets),
+		"Stated": {reason: "The platform has no rule for passwords.", in: given(), want: asIs},
+		"StatedNotAllowed": {reason: "Every user who can read the claim can read its password.", in: given(inSecrets),
 			refuse: v1.ReasonNotAllowed},
-		"InSecret": {reason: "That is what the platform wants.",
+		"InSecret": {reason: "The platform requires passwords in Secrets.",
 			in: given(inSecrets, fromSecret, secret("s", nil, "other")), want: "other"},
-		"Short": {reason: "One more would do.", in: given(long), refuse: v1.ReasonNotAllowed},
-		"ShortInSecret": {reason: "It is as short there.", in: given(long, fromSecret, secret("s", nil, "äöü ao")),
+		"Short": {reason: "The password is one character too short.", in: given(long), refuse: v1.ReasonNotAllowed},
+		"ShortInSecret": {reason: "The minimum length must also apply to a password in a Secret.",
+			in:     given(long, fromSecret, secret("s", nil, "äöü ao")),
 			refuse: v1.ReasonNotAllowed},
-		"LongEnough": {reason: "Characters count, not bytes.", in: given(long, fromSecret, secret("s", nil, "äöü aoä")),
+		"LongEnough": {reason: "The length must be counted in characters, not bytes.",
+			in:   given(long, fromSecret, secret("s", nil, "äöü aoä")),
 			want: "äöü aoä"},
-		"NoLabel": {reason: "Nobody said that claims may use it.",
+		"NoLabel": {reason: "The Secret lacks the label that the platform requires.",
 			in: given(labelled, fromSecret, secret("s", nil, "other")), refuse: v1.ReasonNotAllowed},
-		"OtherValue": {reason: "Somebody took it back.",
+		"OtherValue": {reason: "The owner of the Secret has changed the label to false.",
 			in:     given(labelled, fromSecret, secret("s", map[string]string{v1.LabelPassword: "false"}, "other")),
 			refuse: v1.ReasonNotAllowed},
-		"Label": {reason: "Its owner said so.",
+		"Label": {reason: "The Secret has the label that the platform requires.",
 			in: given(labelled, fromSecret, secret("s", map[string]string{v1.LabelPassword: "true"}, "other")), want: "other"},
-		"OtherSecret": {reason: "It is not the one that was asked for.",
+		"OtherSecret": {reason: "The Secret is not the one that the claim names.",
 			in: given(fromSecret, secret("t", nil, "other")), refuse: v1.ReasonInvalid},
-		"Legacy": {reason: "The platform lets everybody know it.", in: given(database, legacy),
+		"Legacy": {reason: "The platform allows the legacy password, which is public.", in: given(database, legacy),
 			want: v1.LegacyDatabasePassword},
-		"LegacyInSecrets": {reason: "It says two things, and the stricter counts.", in: given(database, legacy, inSecrets),
+		"LegacyInSecrets": {reason: "If two rules of the platform contradict each other, the stricter one must apply.",
+			in:     given(database, legacy, inSecrets),
 			refuse: v1.ReasonNotAllowed},
-		"Unknown": {reason: "Crossplane has not sent it yet.", in: given(database)},
-		"NotGenerated": {reason: "The controller has not made it yet.",
+		"Unknown": {reason: "Crossplane has not sent the Secret yet.", in: given(database)},
+		"NotGenerated": {reason: "The controller has not generated the password yet.",
 			in: given(database, func(in *Input) { in.Required.Password.Known = true })},
-		"Generated": {reason: "Nobody chose it, so no rule is for it.",
+		"Generated": {reason: "No user chose the password, so the rules of the platform must not apply.",
 			in: given(database, labelled, long, inSecrets, secret(generated, ours, "made")), want: "made"},
-		"EarlierLife": {reason: "It is of another life.",
+		"EarlierLife": {reason: "The Secret belongs to a previous instance.",
 			in:     given(database, secret(generated, map[string]string{v1.LabelXR: "earlier"}, "made")),
 			refuse: v1.ReasonNameTaken},
-		"SomebodyElses": {reason: "It was there before.", in: given(database, secret(generated, nil, "made")),
+		"SomebodyElses": {reason: "The Secret belongs to another owner.", in: given(database, secret(generated, nil, "made")),
 			refuse: v1.ReasonNameTaken},
 		"NamespacedUnknown": {reason: "Crossplane has not sent the Secret yet.", in: given(namespaced, bare)},
 		"NamespacedNotGenerated": {reason: "The controller has not generated the password yet.",
 			in: given(namespaced, bare, func(in *Input) { in.Required.Password.Known = true })},
-		"NamespacedGenerated": {reason: "No user chose it, so the rules of the platform do not apply.",
+		"NamespacedGenerated": {reason: "No user chose the password, so the rules of the platform must not apply.",
 			in: given(namespaced, bare, labelled, long, inSecrets, secret(withoutClaim, ours, "made")), want: "made"},
-		"NamespacedEarlierLife": {reason: "The Secret is of an earlier instance.",
+		"NamespacedEarlierLife": {reason: "The Secret belongs to a previous instance.",
 			in:     given(namespaced, bare, secret(withoutClaim, map[string]string{v1.LabelXR: "earlier"}, "made")),
 			refuse: v1.ReasonNameTaken},
-		"NamespacedLegacy": {reason: "The password that all know is for Databases only.",
+		"NamespacedLegacy": {reason: "The legacy password is only for Databases.",
 			in: given(namespaced, bare, legacy, secret(withoutClaim, ours, "made")), want: "made"},
 		"NamespacedInSecret": {reason: "The user names a Secret.",
 			in: given(namespaced, bare, inSecrets, fromSecret, secret("s", nil, "other")), want: "other"},
-		"ClaimWithout": {reason: "Nothing generates the password of a claim.", in: given(namespaced, bare, func(in *Input) {
-			in.XR.APIVersion, in.XR.Kind = v1.GroupVersionClaims.String(), v1.KindXMySQL
-		}), invalid: true},
-		"Emptied": {reason: "Somebody took it out.", in: given(database, secret(generated, ours, "")),
+		"ClaimWithout": {reason: "The controller generates no password for a MySQL claim.",
+			in: given(namespaced, bare, func(in *Input) {
+				in.XR.APIVersion, in.XR.Kind = v1.GroupVersionClaims.String(), v1.KindXMySQL
+			}), invalid: true},
+		"Emptied": {reason: "A user has removed the password from the Secret.",
+			in:     given(database, secret(generated, ours, "")),
 			refuse: v1.ReasonInvalid},
 	}
 	for name, tc := range cases {
@@ -141,28 +146,29 @@ func TestUnprotected(t *testing.T) {
 		change func(*RequiredResources)
 		says   string
 	}{
-		"Protected": {reason: "All is as it should be.", change: func(*RequiredResources) {}},
-		"Unknown": {reason: "Crossplane has not sent them yet.",
+		"Protected": {reason: "The policy and its binding protect the status.", change: func(*RequiredResources) {}},
+		"Unknown": {reason: "Crossplane has not sent the policy yet.",
 			change: func(r *RequiredResources) { r.Policy.Known = false }, says: "Waiting for Crossplane to read " +
 				"ValidatingAdmissionPolicy"},
-		"NoPolicy": {reason: "Somebody deleted it.", change: func(r *RequiredResources) { r.Policy.Items = nil },
+		"NoPolicy": {reason: "A user has deleted the policy.", change: func(r *RequiredResources) { r.Policy.Items = nil },
 			says: "ValidatingAdmissionPolicy crossplane-mysql-protect-mysqls is missing"},
-		"Ends": {reason: "Somebody deletes it.", change: func(r *RequiredResources) {
+		"Ends": {reason: "The policy is being deleted.", change: func(r *RequiredResources) {
 			r.Policy.Items[0].DeletionTimestamp = &metav1.Time{}
 		}, says: "is missing"},
-		"Older": {reason: "The function was upgraded first.", change: func(r *RequiredResources) {
+		"Older": {reason: "The function was upgraded before the policy.", change: func(r *RequiredResources) {
 			r.Policy.Items[0].Labels = nil
 		}, says: `has version ""`},
-		"NoBinding": {reason: "A policy without one refuses nothing.",
+		"NoBinding": {reason: "A policy without a binding refuses nothing.",
 			change: func(r *RequiredResources) { r.Binding.Items = nil }, says: "ValidatingAdmissionPolicyBinding"},
-		"OtherPolicy": {reason: "It binds another one.",
+		"OtherPolicy": {reason: "The binding is for another policy.",
 			change: func(r *RequiredResources) { r.Binding.Items[0].Spec.PolicyName = "other" }, says: "is missing"},
-		"Audit": {reason: "It refuses nothing.", change: func(r *RequiredResources) {
+		"Audit": {reason: "A binding with the action Audit refuses nothing.", change: func(r *RequiredResources) {
 			r.Binding.Items[0].Spec.ValidationActions = []admissionv1.ValidationAction{admissionv1.Audit}
 		}, says: "does not deny"},
-		"Narrow": {reason: "It leaves namespaces out.", change: func(r *RequiredResources) {
-			r.Binding.Items[0].Spec.MatchResources = &admissionv1.MatchResources{}
-		}, says: "does not deny requests in all namespaces"},
+		"Narrow": {reason: "A binding with matchResources does not protect all namespaces.",
+			change: func(r *RequiredResources) {
+				r.Binding.Items[0].Spec.MatchResources = &admissionv1.MatchResources{}
+			}, says: "does not deny requests in all namespaces"},
 	}
 	replicas := func(out *Output) int32 {
 		if d, ok := out.Resources[v1.ResourceDeployment].Object.(*appsv1.Deployment); ok {

@@ -158,18 +158,25 @@ func TestNodesOfJobs(t *testing.T) {
 		in     Input
 		want   *v1.NodePlacement
 	}{
-		"New":         {reason: "Its restore is the first to run there.", in: given(scheduled), want: wanted},
-		"Runs":        {reason: "It runs there.", in: given(scheduled, had, made(1, 1)), want: wanted},
-		"Pending":     {reason: "It finds no such node.", in: given(scheduled, had, made(1, 0)), want: ran},
-		"Stopped":     {reason: "It has not been there.", in: given(scheduled, had, made(0, 0)), want: ran},
-		"Asked":       {reason: "Its pod is about to be another one.", in: given(had, made(1, 1), scheduled), want: ran},
-		"Default":     {reason: "It runs in the pod that it had.", in: given(had, made(1, 1), defaults), want: ran},
-		"Maintenance": {reason: "Its pod is about to be another one.", in: given(had, made(1, 1), defaults, now), want: ran},
-		"Suspended": {reason: "It is stopped, and not there yet.", in: given(had, made(1, 1), defaults, suspended),
+		"New": {reason: "The restore Job is the first pod that uses the data volume.",
+			in: given(scheduled), want: wanted},
+		"Runs": {reason: "The server runs on the nodes of the spec.", in: given(scheduled, had, made(1, 1)), want: wanted},
+		"Pending": {reason: "The server finds no node that matches the spec.",
+			in: given(scheduled, had, made(1, 0)), want: ran},
+		"Stopped": {reason: "The server has not run on the nodes of the spec.",
+			in: given(scheduled, had, made(0, 0)), want: ran},
+		"Asked": {reason: "The pod of the server is about to be replaced.",
+			in: given(had, made(1, 1), scheduled), want: ran},
+		"Default": {reason: "The server keeps its pod if only the platform's default changes.",
+			in: given(had, made(1, 1), defaults), want: ran},
+		"Maintenance": {reason: "The pod of the server is about to be replaced.",
+			in: given(had, made(1, 1), defaults, now), want: ran},
+		"Suspended": {reason: "The server is stopped and has not run on the new nodes.",
+			in:   given(had, made(1, 1), defaults, suspended),
 			want: ran},
-		"Lost": {reason: "Nobody knows any more, and this is the best guess.",
+		"Lost": {reason: "The nodes in the status are lost, and the spec is the best guess.",
 			in: given(scheduled, had, made(1, 0), lost), want: wanted},
-		"TakenBack": {reason: "It runs anywhere.", in: given(had, made(1, 1))},
+		"TakenBack": {reason: "The spec no longer selects nodes, so a Job may run on any node.", in: given(had, made(1, 1))},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -24,7 +24,7 @@ func TestPlan(t *testing.T) {
 		plan             *v1.RecoveryPlan
 		message, refusal string
 	}{
-		"Found": {reason: "The user can read it.", in: given(append(two, at(found))...), plan: plan,
+		"Found": {reason: "The status must contain the plan.", in: given(append(two, at(found))...), plan: plan,
 			message: nothing + "status.backups.recoveryPlan describes the recovery"},
 		"NotSearched": {reason: "Only the controller reads the store.", in: given(append(two, at(nil))...),
 			message: nothing + "Waiting for the controller to find a backup"},
@@ -32,20 +32,20 @@ func TestPlan(t *testing.T) {
 			in: given(append(two, at(&v1.RecoverySource{Choice: "@earlier", Backup: "b1", Recovery: recoveryTo(testTimeline),
 				Plan: plan}))...),
 			message: nothing + "Waiting for the controller to find a backup"},
-		"Refused": {reason: "The message says which times are possible.",
+		"Refused": {reason: "The message must contain the possible times.",
 			in:      given(append(two, at(&v1.RecoverySource{Choice: choice, Message: "Possible is a to b"}))...),
 			refusal: "spec.restore.at: Possible is a to b. Change the field"},
-		"RecordsUnread": {reason: "Crossplane reads them in the second call.",
+		"RecordsUnread": {reason: "Crossplane reads the BackupRecords in the second call.",
 			in: given(append(two, at(found), func(in *Input) {
 				in.Required.Records = Required[v1.BackupRecord]{}
 			})...), plan: plan, message: nothing + "Waiting for Crossplane to read the backups"},
-		"SourceUnread": {reason: "They are the backups of another instance.",
+		"SourceUnread": {reason: "Crossplane has not read the backups of the other instance.",
 			in:   given(append(two, at(found), func(in *Input) { in.XR.Spec.Restore.From = new("other") })...),
 			plan: nil, message: nothing + "Waiting for Crossplane to read the backups"},
-		"Foreign": {reason: "A plan makes the checks of a recovery.",
+		"Foreign": {reason: "A plan must be checked like a recovery.",
 			in: given(append(two, at(&v1.RecoverySource{Choice: choice, Backup: "b1",
 				Recovery: recoveryTo("v1-log/theirs/earlier/20260301093000-k7v2m9xw4q")}))...), refusal: "does not belong to backup"},
-		"Used": {reason: "It would be ignored.",
+		"Used": {reason: "The recovery to this time was already applied, so it would be ignored.",
 			in: given(previous(""), suspended, record("b1", 1, v1.BackupVerified, inStore),
 				record("b2", 2, v1.BackupVerified, inStore, began(choice)), at(found)),
 			plan: plan, message: "spec.restore.at: " + testMoment + " is ignored"},

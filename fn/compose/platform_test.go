@@ -49,32 +49,37 @@ func TestNotAllowed(t *testing.T) {
 		refused bool
 		warned  bool
 	}{
-		"Allowed":     {reason: "All of it is on the lists.", in: given(asks, allows)},
-		"New":         {reason: "Nothing of it is.", in: given(asks, forbids), refused: true},
-		"Runs":        {reason: "It goes on with what it has.", in: given(runs, forbids), warned: true},
-		"RunsAllowed": {reason: "There is nothing to say.", in: given(runs, allows)},
-		"OtherImage": {reason: "Another image is a new wish.",
+		"Allowed": {reason: "The platform allows all values of the claim.", in: given(asks, allows)},
+		"New":     {reason: "The platform allows no value of the claim.", in: given(asks, forbids), refused: true},
+		"Runs": {reason: "A running instance must keep values that the platform no longer allows.",
+			in: given(runs, forbids), warned: true},
+		"RunsAllowed": {reason: "The platform allows all values, so there must be no warning.", in: given(runs, allows)},
+		"OtherImage": {reason: "A changed image must be refused.",
 			in: given(runs, forbids, func(in *Input) { in.XR.Spec.Image = new("mysql:8.4.6") }), refused: true},
-		"OtherType": {reason: "So is another type.",
+		"OtherType": {reason: "A changed Service type must be refused.",
 			in: given(runs, forbids, func(in *Input) { in.XR.Spec.Service.Type = v1.ServiceLoadBalancer }), refused: true},
-		"OtherAnnotation": {reason: "And another value.",
+		"OtherAnnotation": {reason: "A changed annotation of the Service must be refused.",
 			in: given(runs, forbids, func(in *Input) { in.XR.Spec.Service.Annotations[key] = "y" }), refused: true},
-		"OtherResources": {reason: "So are other resources.", in: given(runs, forbids, func(in *Input) {
+		"OtherResources": {reason: "Changed resources must be refused.", in: given(runs, forbids, func(in *Input) {
 			in.XR.Spec.Resources = &v1.Resources{Limits: map[corev1.ResourceName]v1.Amount{corev1.ResourceMemory: "1.5Gi"}}
 		}), refused: true},
-		"Nodes": {reason: "Others' places are the platform's to give.", in: given(scheduled, forbidsScheduling),
+		"Nodes": {reason: "A claim may tolerate taints and use priority classes only if the platform allows it.",
+			in:      given(scheduled, forbidsScheduling),
 			refused: true},
-		"NodesGiven": {reason: "It has.", in: given(scheduled)},
-		"NodesLess": {reason: "Not all of them.", in: given(scheduled, platform(func(s *v1.PlatformSpec) {
-			s.AllowedTolerations, s.AllowedPriorityClasses = []string{"databases/"}, []string{"databases"}
-		})), refused: true},
-		"NodesRun": {reason: "It goes on where it is.", in: given(scheduled, forbidsScheduling, runs), warned: true},
-		"ServiceLost": {reason: "It would be made anew.",
+		"NodesGiven": {reason: "The platform allows the tolerations and the priority class.", in: given(scheduled)},
+		"NodesLess": {reason: "The platform does not allow all tolerations of the claim.",
+			in: given(scheduled, platform(func(s *v1.PlatformSpec) {
+				s.AllowedTolerations, s.AllowedPriorityClasses = []string{"databases/"}, []string{"databases"}
+			})), refused: true},
+		"NodesRun": {reason: "A running instance must keep its scheduling.",
+			in: given(scheduled, forbidsScheduling, runs), warned: true},
+		"ServiceLost": {reason: "The Service does not exist, so it would be created with values that are not allowed.",
 			in: given(runs, forbids, func(in *Input) { in.Observed.Service = nil }), refused: true},
-		"AllowedAgain": {reason: "It asks for what is allowed.", in: given(runs, forbids, func(in *Input) {
-			in.XR.Spec.Image, in.XR.Spec.Service = new("mariadb:11"), v1.ServiceSpec{Headless: true}
-			in.XR.Spec.Resources = nil
-		})},
+		"AllowedAgain": {reason: "The claim now has only values that the platform allows.",
+			in: given(runs, forbids, func(in *Input) {
+				in.XR.Spec.Image, in.XR.Spec.Service = new("mariadb:11"), v1.ServiceSpec{Headless: true}
+				in.XR.Spec.Resources = nil
+			})},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -127,17 +132,19 @@ func TestLimitResources(t *testing.T) {
 		limit     string
 		errs      int
 	}{
-		"NoMost": {reason: "Nobody has said it.", resources: v1.Resources{Limits: amounts("8Gi")}, limit: "8Gi"},
-		"Less": {reason: "It asks for less.", most: amounts("2Gi"), resources: v1.Resources{Limits: amounts("1Gi")},
+		"NoMost": {reason: "The platform sets no maximum.", resources: v1.Resources{Limits: amounts("8Gi")}, limit: "8Gi"},
+		"Less": {reason: "The limit is less than the maximum.",
+			most: amounts("2Gi"), resources: v1.Resources{Limits: amounts("1Gi")},
 			limit: "1Gi"},
-		"Equal": {reason: "It asks for all of it.", most: amounts("2Gi"),
+		"Equal": {reason: "The limit is equal to the maximum.", most: amounts("2Gi"),
 			resources: v1.Resources{Limits: amounts("2048Mi")}, limit: "2Gi"},
-		"More": {reason: "It asks for more.", most: amounts("2Gi"), resources: v1.Resources{Limits: amounts("3Gi")},
+		"More": {reason: "The limit exceeds the maximum.",
+			most: amounts("2Gi"), resources: v1.Resources{Limits: amounts("3Gi")},
 			limit: "3Gi", errs: 1},
-		"Unsaid": {reason: "It says none, and gets this one.", most: amounts("2Gi"), limit: "2Gi"},
-		"Request": {reason: "A request is no limit.", most: amounts("2Gi"),
+		"Unsaid": {reason: "A claim without a limit must get the maximum as its limit.", most: amounts("2Gi"), limit: "2Gi"},
+		"Request": {reason: "A claim with only a request must get the maximum as its limit.", most: amounts("2Gi"),
 			resources: v1.Resources{Requests: amounts("1Gi")}, limit: "2Gi"},
-		"TooGreat": {reason: "A request is more than the limit that it gets.", most: amounts("2Gi"),
+		"TooGreat": {reason: "The request exceeds the limit that the claim gets.", most: amounts("2Gi"),
 			resources: v1.Resources{Requests: amounts("3Gi")}, limit: "2Gi", errs: 1},
 	}
 	for name, tc := range cases {

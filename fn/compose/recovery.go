@@ -48,7 +48,7 @@ func checkContinuous(r *resolved, fldPath *field.Path) field.ErrorList {
 // archivesLog reports whether the binary log of the instance is archived, if its server supports it.
 func archivesLog(r *resolved) bool { return !r.database && r.store != "" && r.spec.AllowsArchive() }
 
-// chooseRecovery restores the backup from which the controller can recover the requested time.
+// chooseRecovery restores the backup with which the recovery to the requested time begins.
 func chooseRecovery(r *resolved) (start, error) {
 	const fldPath = "spec.restore.at"
 	found := r.XR.Status.RecoverySource
@@ -84,14 +84,15 @@ func chooseRecovery(r *resolved) (start, error) {
 	return out, err
 }
 
-// isPlanned reports whether the instance only plans a recovery. It then has no objects, so that a plan is free and can be
-// deleted at once.
+// isPlanned reports whether the instance only plans a recovery. It then has no objects, so a plan uses no resources and
+// can be deleted immediately.
 func isPlanned(r *resolved) bool {
 	return r.spec.Suspend && r.spec.Restore.At != nil && !r.started && r.XR.Status.Restore == nil && r.Observed.Restore == nil
 }
 
-// planRecovery makes the same checks as a recovery, but restores nothing. The controller has not looked for the backups of
-// a previous instance with this name yet, so the restore source is chosen again when the instance is resumed.
+// planRecovery makes the same checks as a recovery, but restores nothing. The controller has not looked for the
+// backups of a previous instance with this name yet, so the restore source is chosen again when the instance is
+// resumed.
 func planRecovery(r *resolved) (start, error) {
 	const prefix = "Suspended: nothing is restored or created until spec.suspend is false. "
 	if !r.Required.Records.Known || !r.Required.Namespace.Known || r.spec.Restore.From != nil && !r.Required.Named.Known {
@@ -112,7 +113,7 @@ func planRecovery(r *resolved) (start, error) {
 	return blockServer(v1.ReasonSuspended, prefix+"status.backups.recoveryPlan describes the recovery"), nil
 }
 
-// recoveryPlan returns the plan for spec.restore.at, or nil if there is none. The plan of a started instance is outdated.
+// recoveryPlan returns the plan for spec.restore.at, or nil if there is none or if the instance has started.
 func recoveryPlan(r *resolved) *v1.RecoveryPlan {
 	found := r.XR.Status.RecoverySource
 	if found == nil || r.started || found.Choice != r.spec.Restore.Choice() {

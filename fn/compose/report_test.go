@@ -19,12 +19,12 @@ func TestBlocked(t *testing.T) {
 		says   string
 		want   Condition
 	}{
-		"Pod": {reason: "The controller heard it of the kubelet.",
+		"Pod": {reason: "The message must contain the error of the kubelet, which the controller reports.",
 			want: Condition{True: true, Reason: v1.ReasonPodFailure, Message: "pod p: ErrImagePull: none"},
 			given: func(in *Input) {
 				in.XR.Status.BlockedBy = &v1.Blocker{Reason: v1.ReasonPodFailure, Message: "pod p: ErrImagePull: none"}
 			}, says: "Starting the server (pod p: ErrImagePull: none)"},
-		"Deployment": {reason: "Without a pod it is the Deployment that knows.",
+		"Deployment": {reason: "Without a pod, the cause is in a condition of the Deployment.",
 			want: Condition{True: true, Reason: v1.ReasonPodsRefused, Message: "quota exceeded"},
 			says: "Starting the server (quota exceeded)", given: func(in *Input) {
 				in.Observed.Deployment = &appsv1.Deployment{
@@ -32,12 +32,13 @@ func TestBlocked(t *testing.T) {
 						{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: "quota exceeded"},
 					}}}
 			}},
-		"Held": {reason: "The controller knows which backup has no record, and what to do.",
+		"Held": {reason: "The controller reports which backup has no BackupRecord.",
 			want: Condition{True: true, Reason: v1.ReasonRecordMissing, Message: "backup b"}, given: func(in *Input) {
 				in.XR.Status.PreviousBackup, in.XR.Status.BlockedBy = v1.PreviousHeld, &v1.Blocker{Reason: v1.ReasonRecordMissing,
 					Message: "backup b"}
 			}, says: "The condition Blocked says how to recreate the BackupRecord (backup b)"},
-		"Fine": {reason: "Nothing is made up.", given: func(*Input) {}, says: "Starting the server",
+		"Fine": {reason: "Without a cause, the message must not contain one.",
+			given: func(*Input) {}, says: "Starting the server",
 			want: Condition{Reason: v1.ReasonNotBlocked}},
 	}
 	for name, tc := range cases {

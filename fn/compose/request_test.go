@@ -30,26 +30,26 @@ func TestRequestedBackup(t *testing.T) {
 		says     string
 		silent   string
 	}{
-		"Asked": {reason: "The controller has not begun.",
+		"Asked": {reason: "The server must run until the controller begins the backup.",
 			in:       given(serving),
 			replicas: 1, says: "Running"},
-		"Running": {reason: "It is under way.",
+		"Running": {reason: "The server must be stopped while the backup is in progress.",
 			in: given(serving, answered(v1.LastBackupStatus{Phase: v1.LastBackupRunning, Fence: true,
 				Message: "Backing up the data, 50%"})), says: `The server is stopped for backup "one". Backing up the data, 50%`},
-		"Failing": {reason: "What is left of it is put aside.",
+		"Failing": {reason: "The server must be stopped until the controller has cleaned up the failed backup.",
 			in:   given(serving, answered(v1.LastBackupStatus{Phase: v1.LastBackupFailing, Fence: true})),
 			says: "stopped for backup"},
-		"Failed": {reason: "It is over.",
+		"Failed": {reason: "The server must start again after the backup has failed.",
 			in:       given(serving, answered(v1.LastBackupStatus{Phase: v1.LastBackupFailed, Message: "exceeded quota"})),
 			replicas: 1, says: `Backup "one" has failed: exceeded quota. To retry, create another Backup`},
 		"Online": {
-			reason: "It goes on.", in: given(serving,
+			reason: "The server must run during an online backup.", in: given(serving,
 				answered(v1.LastBackupStatus{Phase: v1.LastBackupRunning, Method: v1.MethodOnline,
 					Message: "Backing up the data, 16%: cloning it"})),
 			replicas: 1,
 			says:     `Running. Taking backup "one": Backing up the data, 16%: cloning it`,
 		},
-		"Verified": {reason: "It is over.",
+		"Verified": {reason: "The server must start again after the backup is verified.",
 			in: given(serving, answered(v1.LastBackupStatus{Phase: v1.LastBackupVerified, Backup: "b"})), replicas: 1,
 			says: "Running", silent: "one"},
 	}
@@ -84,28 +84,32 @@ func TestPlannedBackup(t *testing.T) {
 		says     string
 		wrong    bool
 	}{
-		"Planned": {reason: "All is well.", in: given(serving, planned(func(*v1.MySQLStatus) {})), replicas: 1,
+		"Planned": {reason: "No scheduled backup is overdue.",
+			in: given(serving, planned(func(*v1.MySQLStatus) {})), replicas: 1,
 			says: "Running"},
 		"Cold": {
-			reason: "It is taken.", in: given(serving, planned(func(status *v1.MySQLStatus) {
+			reason: "The server must be stopped during a cold scheduled backup.",
+			in: given(serving, planned(func(status *v1.MySQLStatus) {
 				status.ScheduledBackup = &v1.LastBackupStatus{Request: "2026-11-26T03:00Z", Phase: v1.LastBackupRunning,
 					Method: v1.MethodCold, Fence: true}
 			})), says: "The server is stopped for the scheduled backup of 2026-11-26T03:00Z",
 		},
 		"Failed": {
-			reason: "It has failed.", in: given(serving, planned(func(status *v1.MySQLStatus) {
+			reason: "The message must contain the error of the scheduled backup.",
+			in: given(serving, planned(func(status *v1.MySQLStatus) {
 				status.ScheduledBackup = &v1.LastBackupStatus{Request: "2026-11-26T03:00Z", Phase: v1.LastBackupFailed,
 					Message: "disk broken"}
 				status.BackupSchedule.MissedAt, status.BackupSchedule.Message = &timestamp, "disk broken"
 			})), replicas: 1, says: "A scheduled backup has been overdue since 2026-11-26T03:00Z: disk broken", wrong: true,
 		},
 		"Again": {
-			reason:   "Another try is under way.",
+			reason:   "The message must report the overdue backup while it is retried.",
 			in:       given(serving, planned(func(status *v1.MySQLStatus) { status.BackupSchedule.MissedAt = &timestamp })),
 			replicas: 1, says: "A scheduled backup has been overdue since 2026-11-26T03:00Z", wrong: true,
 		},
 		"Zone": {
-			reason: "Nothing is planned.", in: given(serving, planned(func(status *v1.MySQLStatus) {
+			reason: "Without a valid time zone, no backup is scheduled.",
+			in: given(serving, planned(func(status *v1.MySQLStatus) {
 				status.BackupSchedule.NextAt, status.BackupSchedule.Message = nil, "there is no such zone"
 			})), replicas: 1, says: "No backup is scheduled: there is no such zone", wrong: true,
 		},
@@ -153,15 +157,15 @@ func TestLastBackup(t *testing.T) {
 		status string
 		last   *v1.LastBackup
 	}{
-		"None": {reason: "Nothing is known of a name without backups.", in: given(serving),
+		"None": {reason: "Without a backup, the condition must be Unknown.", in: given(serving),
 			want: Condition{Unknown: true, Reason: v1.ReasonNoBackup}, status: v1.ReasonRunning},
-		"Verified": {reason: "The newest verified one counts.", in: given(serving, recent),
+		"Verified": {reason: "The newest backup is verified.", in: given(serving, recent),
 			want: Condition{True: true, Reason: v1.ReasonBackupSucceeded}, status: v1.ReasonRunning, last: last},
-		"Failed": {reason: "A backup that a user asked for failed.", in: given(serving, recent, ended(failed, running)),
+		"Failed": {reason: "The on-demand backup has failed.", in: given(serving, recent, ended(failed, running)),
 			want: Condition{Reason: v1.ReasonLastBackupFailed}, status: v1.ReasonLastBackupFailed, last: last},
-		"Later": {reason: "A later one was verified.", in: given(serving, ended(failed, verified)),
+		"Later": {reason: "A later backup is verified.", in: given(serving, ended(failed, verified)),
 			want: Condition{True: true, Reason: v1.ReasonBackupSucceeded}, status: v1.ReasonRunning},
-		"Outside": {reason: "The backup does not hold all data.",
+		"Outside": {reason: "The backup does not contain all data.",
 			in:   given(serving, recent, func(in *Input) { in.XR.Status.OutsideData = "a table" }),
 			want: Condition{Reason: v1.ReasonDataOutside}, status: v1.ReasonDataOutside, last: last},
 	} {

@@ -13,7 +13,7 @@ import (
 // A revision contains everything that determines the server's pod: the template of its Deployment, and the my.cnf.
 // Both must be from the same release, because the my.cnf may name files that only the template mounts.
 type revision struct {
-	// mark is AnnotationRevision: the digests of the wish (spec fields of the pod) and the template, joined by a dot.
+	// mark is the value of AnnotationRevision: the digests of the templateInput and the template, joined by a dot.
 	mark     string
 	template corev1.PodTemplateSpec
 	config   string
@@ -100,7 +100,7 @@ func decideRevision(r *resolved, begin start, isBack bool) revision {
 	return today
 }
 
-// isAsMade reports whether the server's template was created from the current spec fields (wish).
+// isAsMade reports whether the server's template was created from the current templateInput.
 func isAsMade(r *resolved) bool {
 	d := r.Observed.Deployment
 	if d == nil {

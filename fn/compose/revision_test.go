@@ -54,38 +54,39 @@ func TestRevision(t *testing.T) {
 		keeps  bool
 		config string
 	}{
-		"Newer": {reason: "A release restarts nobody.", in: givenWith(), keeps: true},
-		"Settings": {reason: "Nor does another image of the agent.",
+		"Newer": {reason: "A new release must not restart the server.", in: givenWith(), keeps: true},
+		"Settings": {reason: "A new job image must not restart the server.",
 			in: givenWith(platform(func(s *v1.PlatformSpec) { s.AgentImage = "agent:v2" })), keeps: true},
-		"PlatformUnknown": {reason: "Nothing is known of today's template.", keeps: true, in: givenWith(func(in *Input) {
+		"PlatformUnknown": {reason: "The template of this release is unknown.", keeps: true, in: givenWith(func(in *Input) {
 			in.Required.Platform, in.Observed.Config = Required[v1.Platform]{}, &corev1.ConfigMap{}
 		})},
-		"Size": {reason: "A volume grows under a server.",
+		"Size": {reason: "A larger volume must not restart the server.",
 			in: givenWith(func(in *Input) { in.XR.Spec.StorageSize = new("2Gi") }), keeps: true},
-		"Image": {reason: "Its owner wants another server.",
+		"Image": {reason: "The user has set another image.",
 			in: givenWith(func(in *Input) { in.XR.Spec.Image = new("mysql:9.7") })},
-		"Restarted": {reason: "Somebody changed the template, as kubectl rollout restart does: it restarts anyway.",
+		"Restarted": {reason: "A changed template, as by kubectl rollout restart, restarts the server anyway.",
 			in: givenWith(func(in *Input) {
 				in.Observed.Template.Digest = "changed"
 			})},
-		"StatusLost": {reason: "Who knows what the template is then.",
+		"StatusLost": {reason: "Without the revision in the status, a change of the template would be unnoticed.",
 			in: givenWith(func(in *Input) { in.XR.Status.Revision = "" })},
-		"Maintenance": {reason: "The platform says that now is the time.",
+		"Maintenance": {reason: "The platform requests the restart.",
 			in: givenWith(func(in *Input) { in.Settings.Maintenance = v1.MaintenanceNow })},
-		"Stopped": {reason: "It is started anyway.",
+		"Stopped": {reason: "A stopped server must start with the new template.",
 			in: givenWith(func(in *Input) { in.Observed.Deployment.Spec.Replicas = new(int32(0)) })},
-		"Fenced": {reason: "It is stopped, and starts later.",
+		"Fenced": {reason: "The server is stopped and must start later with the new template.",
 			in: givenWith(func(in *Input) { in.XR.Status.PVCDeleted = true })},
-		"Unused": {reason: "Nobody ever logged in: a newer release may be what mends it.",
+		"Unused": {reason: "No client has ever logged in, so a new release may fix the server's pod.",
 			in: givenWith(func(in *Input) { in.XR.Status.Initialized = false })},
-		"Unmarked": {reason: "Nothing says what it was made for.",
+		"Unmarked": {reason: "Without the annotation, the spec of the template is unknown.",
 			in: givenWith(func(in *Input) { delete(in.Observed.Deployment.Annotations, v1.AnnotationRevision) })},
-		"ConfigEarlier": {reason: "Template and my.cnf change together.", keeps: true, config: earlierConfig,
+		"ConfigEarlier": {reason: "The server must keep its template and its my.cnf together.",
+			keeps: true, config: earlierConfig,
 			in: givenWith(func(in *Input) {
 				in.Observed.Template.ConfigHash = digest(earlierConfig)
 				in.Observed.Config = &corev1.ConfigMap{Data: map[string]string{v1.ConfigKey: earlierConfig}}
 			})},
-		"ConfigLost": {reason: "Nobody knows the my.cnf that the template was made with.", in: givenWith(func(in *Input) {
+		"ConfigLost": {reason: "The my.cnf that the template was created with is unknown.", in: givenWith(func(in *Input) {
 			in.Observed.Template.ConfigHash = digest(earlierConfig)
 			in.Observed.Config = &corev1.ConfigMap{Data: map[string]string{v1.ConfigKey: earlierConfig + "init_file = /x\n"}}
 		})},

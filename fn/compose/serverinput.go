@@ -8,9 +8,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/fn/placement"
 )
 
-// A wish is the part of a claim's spec that determines the server's pod and option file. A change of the wish
-// restarts the server and applies the current platform policy. A wish must have the same digest in every release,
-// because a different digest restarts every server. Each new field therefore needs omitempty.
+// A templateInput is the part of a claim's spec that determines the server's pod and my.cnf. A change of it restarts
+// the server and applies the current platform policy. Its digest must be the same in every release, because a
+// different digest restarts every server. Each new field therefore needs omitempty.
 type templateInput struct {
 	// Image is the image that the server runs. It differs from the spec while an image change waits for a backup.
 	Image      string                `json:"image"`
@@ -25,7 +25,7 @@ type templateInput struct {
 	Metrics bool `json:"metrics,omitempty"`
 }
 
-// templateInputOf returns the wish of a spec with the image that the server runs.
+// templateInputOf returns the templateInput of a spec with the image that the server runs.
 func templateInputOf(s v1.MySQLSpec, image string) templateInput {
 	return templateInput{
 		Image: image, Database: s.Database, Config: s.Config, Resources: s.Resources, RequireTLS: s.RequireTLS,
@@ -94,8 +94,8 @@ func readFacts(in Input) (facts, error) {
 	return f, nil
 }
 
-// A serverInput contains the wish and the facts, which determine the server's pod. It does not contain the spec, so a
-// field of the spec can affect the pod only through the wish.
+// A serverInput contains the templateInput and the facts, which determine the server's pod. It does not contain the
+// spec, so a field of the spec can affect the pod only through the templateInput.
 type serverInput struct {
 	facts
 
@@ -108,7 +108,7 @@ type serverInput struct {
 	tooMuch   field.ErrorList
 }
 
-// newServerInput resolves the resources and the my.cnf of a wish. It also returns the validation errors.
+// newServerInput resolves the resources and the my.cnf of a templateInput. It also returns the validation errors.
 func newServerInput(w templateInput, f facts) (*serverInput, field.ErrorList) {
 	s, spec := &serverInput{facts: f, templateInput: w}, field.NewPath("spec")
 	asked, badResources := resolveResources(w.Resources, f.defaultResources, spec.Child("resources"))

@@ -85,9 +85,9 @@ func serverOf(t *testing.T, in Input) *serverInput {
 	return r.serverInput
 }
 
-// TestPreference changes each field of a spec. A field that changes the server's pod must be in the wish. Otherwise a
-// running server would ignore the change, and the platform's policy would not apply to it. Any other field must not
-// be in the wish, because a change would restart the server unnecessarily.
+// TestPreference changes each field of a spec. A field that changes the server's pod must be in templateInput.
+// Otherwise a running server would ignore the change, and the platform's policy would not apply to it. Any other
+// field must not be in templateInput, because a change would restart the server unnecessarily.
 func TestPreference(t *testing.T) {
 	for name, instance := range map[string]func(*Input){"New": func(*Input) {}, "InUse": inUse,
 		"Database": func(in *Input) { inUse(in); asDatabase(in) }} {
@@ -161,8 +161,8 @@ func TestJobsFollowTheServer(t *testing.T) {
 	}
 }
 
-// TestTemplateIsFrozen checks that the digests of some wishes stay the same. If a release changed a digest, it would
-// restart every server with the same wish.
+// TestTemplateIsFrozen checks that the digests of some templateInputs stay the same. If a release changed a digest, it
+// would restart every server with the same templateInput.
 func TestTemplateIsFrozen(t *testing.T) {
 	full := func(in *Input) {
 		in.XR.Spec.Image, in.XR.Spec.Config = new("mysql:9.7"), map[string]v1.Setting{"max_connections": "5", "back_log": "7"}

@@ -35,23 +35,27 @@ func TestCertificate(t *testing.T) {
 		runs, hasCertificate, claims bool
 		demands                      bool
 	}{
-		"New": {reason: "It is mounted, and my.cnf names it.", in: given(), runs: true, hasCertificate: true,
+		"New": {reason: "The pod must mount the certificate, and my.cnf must contain its path.",
+			in: given(), runs: true, hasCertificate: true,
 			claims: true},
-		"Waits": {reason: "A server without one would be one that nobody of ours may log in to: it does not " +
-			"start, and its template is the same when there is one.", in: given(uncertified), hasCertificate: true,
+		"Waits": {reason: "The server must not start without a certificate, and its template must not depend on the status.",
+			in: given(uncertified), hasCertificate: true,
 			claims: true},
-		"Demanded": {reason: "The claim says so.", in: given(requires(true)), runs: true, hasCertificate: true,
+		"Demanded": {reason: "The claim requires TLS.", in: given(requires(true)), runs: true, hasCertificate: true,
 			claims: true, demands: true},
-		"Usual": {reason: "The platform says so, where the claim says nothing.", in: given(usually), runs: true,
+		"Usual": {reason: "The platform requires TLS, and the claim does not set requireTLS.", in: given(usually), runs: true,
 			hasCertificate: true, claims: true, demands: true},
-		"NotDemanded": {reason: "The claim knows better.", in: given(usually, requires(false)), runs: true,
+		"NotDemanded": {reason: "The requireTLS of the claim must take precedence.",
+			in: given(usually, requires(false)), runs: true,
 			hasCertificate: true, claims: true},
-		"Plaintext": {reason: "The platform says that it can do no TLS.", in: given(plaintext), runs: true},
-		"PlaintextAlone": {reason: "And no certificate is waited for.", in: given(plaintext, uncertified, usually),
+		"Plaintext": {reason: "The platform allows plaintext connections for this image.", in: given(plaintext), runs: true},
+		"PlaintextAlone": {reason: "An instance without TLS must not wait for a certificate.",
+			in:   given(plaintext, uncertified, usually),
 			runs: true},
-		"Earlier": {reason: "It runs in a pod of a release without certificates: nothing stops it.",
+		"Earlier": {reason: "A server that an earlier release started without a certificate must not be stopped.",
 			in: given(ran, uncertified), runs: true},
-		"Lost": {reason: "Its status is lost, and its pod has it.", runs: true, hasCertificate: true, claims: true,
+		"Lost": {reason: "The status was lost, but the server's pod mounts the certificate.",
+			runs: true, hasCertificate: true, claims: true,
 			in: given(ran, uncertified, func(in *Input) {
 				in.Observed.Template.Certified = true
 			})},
@@ -128,15 +132,20 @@ func TestRequireTLSIsRefused(t *testing.T) {
 		in     Input
 		want   string
 	}{
-		"Plaintext": {reason: "There is no certificate.", in: given(plaintext, demanded), want: "spec.requireTLS"},
-		"Off": {reason: "The last line counts.", in: given(demanded, set("require_secure_transport", "OFF")),
+		"Plaintext": {reason: "An instance without a certificate cannot require TLS.",
+			in: given(plaintext, demanded), want: "spec.requireTLS"},
+		"Off": {reason: "The setting would override requireTLS, because mysqld uses the last value.",
+			in:   given(demanded, set("require_secure_transport", "OFF")),
 			want: "require_secure_transport"},
-		"Skip": {reason: "So it is off.", in: given(demanded, set("skip-require-secure-transport", "ON")),
+		"Skip": {reason: "The prefix skip would turn require_secure_transport off.",
+			in:   given(demanded, set("skip-require-secure-transport", "ON")),
 			want: "skip-require-secure-transport"},
-		"On":      {reason: "It says the same.", in: given(demanded, set("require_secure_transport", "ON"))},
-		"Free":    {reason: "Nobody says otherwise.", in: given(set("require_secure_transport", "OFF"))},
-		"Key":     {reason: "The key is ours.", in: given(set("ssl_key", "server-key.pem")), want: "ssl_key"},
-		"Skipped": {reason: "There would be none at all.", in: given(set("skip_ssl", "")), want: "skip_ssl"},
+		"On": {reason: "The setting is the same as requireTLS.",
+			in: given(demanded, set("require_secure_transport", "ON"))},
+		"Free": {reason: "The claim does not require TLS.", in: given(set("require_secure_transport", "OFF"))},
+		"Key": {reason: "The function sets the key of the certificate.",
+			in: given(set("ssl_key", "server-key.pem")), want: "ssl_key"},
+		"Skipped": {reason: "The server would have no TLS at all.", in: given(set("skip_ssl", "")), want: "skip_ssl"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -97,8 +97,8 @@ func ofClaim(r *resolved, config string) string {
 	return out.String()
 }
 
-// servedConfig returns the last my.cnf that worked, if the server gets different settings or its settings are
-// reverted. Otherwise it returns "".
+// servedConfig returns the last my.cnf that worked, if the server's next my.cnf has different settings of the claim, or
+// if its settings were reverted. Otherwise it returns "".
 func servedConfig(r *resolved, rev revision, isBack bool) string {
 	kept := observedConfig(r, v1.ServedConfigKey)
 	if isBack || !r.Required.Platform.Known {
@@ -112,7 +112,7 @@ func servedConfig(r *resolved, rev revision, isBack bool) string {
 }
 
 // lastServed returns the last my.cnf with which the server accepted clients. While the server accepts clients, this
-// is the current my.cnf. Otherwise it is the argument kept, or the current my.cnf if kept is empty.
+// is the current my.cnf. Otherwise it is kept, or the current my.cnf if kept is empty.
 func lastServed(r *resolved, kept string) string {
 	t, now := r.Observed.Template, observedConfig(r, v1.ConfigKey)
 	if t == nil || !hasServed(r) {

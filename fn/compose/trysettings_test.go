@@ -259,24 +259,26 @@ func TestValidationDelaysNothingElse(t *testing.T) {
 		change func(*Input)
 		waits  bool
 	}{
-		"Settings": {reason: "They may be bad.", change: config("max_connections", "6"), waits: true},
-		"Image": {reason: "Another server reads the same settings.",
+		"Settings": {reason: "New settings may be invalid.", change: config("max_connections", "6"), waits: true},
+		"Image": {reason: "A new image may refuse the current settings.",
 			change: func(in *Input) { in.XR.Spec.Image = new(v1.DefaultImage + ".1") }, waits: true},
-		"None":      {reason: "Nothing can be wrong with no settings.", change: config()},
-		"Resources": {reason: "They are not settings.", change: func(in *Input) { in.XR.Spec.RequireTLS = new(false) }},
-		"Suspended": {reason: "It does not run.", change: func(in *Input) {
+		"None": {reason: "Without settings, none can be invalid.", change: config()},
+		"Resources": {reason: "The change does not affect my.cnf.",
+			change: func(in *Input) { in.XR.Spec.RequireTLS = new(false) }},
+		"Suspended": {reason: "The instance is suspended, so no server is at risk.", change: func(in *Input) {
 			config("max_connections", "6")(in)
 			in.XR.Spec.Suspend = true
 		}},
-		"Fenced": {reason: "It is stopped for its data.", change: func(in *Input) {
+		"Fenced": {reason: "The server is already stopped because of its PVC.", change: func(in *Input) {
 			config("max_connections", "6")(in)
 			in.XR.Status.PVCDeleted = true
 		}},
-		"NotServed": {reason: "There is nothing to keep, and it may be what fixes the first start.", change: func(in *Input) {
-			config("max_connections", "6")(in)
-			in.XR.Status.ServedImage, in.Observed.Deployment.Status = "", appsv1.DeploymentStatus{}
-		}},
-		"NotStarted": {reason: "There is nothing to keep.", change: func(in *Input) {
+		"NotServed": {reason: "No server has ever accepted clients, and the new settings may fix the first start.",
+			change: func(in *Input) {
+				config("max_connections", "6")(in)
+				in.XR.Status.ServedImage, in.Observed.Deployment.Status = "", appsv1.DeploymentStatus{}
+			}},
+		"NotStarted": {reason: "The server is stopped, so no server is at risk.", change: func(in *Input) {
 			config("max_connections", "6")(in)
 			in.Observed.Deployment.Spec.Replicas = new(int32(0))
 		}},

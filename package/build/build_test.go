@@ -74,26 +74,26 @@ func TestStage(t *testing.T) {
 		want   map[string]string
 	}{
 		"function-mysql-amd64.xpkg": {
-			reason: "A function is its metadata and the CRD of its input; the program comes as an image.",
+			reason: "The program is in an image, so the package must contain only metadata and the input's CRD.",
 			want:   map[string]string{"crossplane.yaml": "function", filepath.Base(inputCRD): "input"},
 		},
 		"configuration-mysql.xpkg": {
-			reason: "The Configuration has the API and the default Composition, and no CRD, which Crossplane would refuse.",
+			reason: "Crossplane would refuse a CRD, so the package must contain only the API and a Composition.",
 			want: map[string]string{"crossplane.yaml": "configuration", "xrd-xmysqls.yaml": "xrd",
 				"composition-mysql.yaml": "composition"},
 		},
 		"configuration-mysql-namespaced.xpkg": {
-			reason: "The API without claims is a package of its own: a platform installs it beside the claims or alone.",
+			reason: "The API without claims must have its own package, because it can be installed alone.",
 			want: map[string]string{"crossplane.yaml": "namespaced", "xrd-mysqls.yaml": "xrd-namespaced",
 				"composition-mysql-namespaced.yaml": "composition-namespaced"},
 		},
 		"configuration-database.xpkg": {
-			reason: "The second API is installed by those who want it.",
+			reason: "The API of Databases must have its own package, because it is optional.",
 			want: map[string]string{"crossplane.yaml": "database", "xrd-xdatabases.yaml": "xrd-database",
 				"composition-database.yaml": "composition-database"},
 		},
 		"configuration-mysql-hostpath.xpkg": {
-			reason: "hostPath comes alone: two packages may not own the same XRD.",
+			reason: "The package must not contain the XRD, because two packages must not own the same XRD.",
 			want:   map[string]string{"crossplane.yaml": "hostpath", "composition-mysql-hostpath.yaml": "composition-hostpath"},
 		},
 	}
@@ -127,14 +127,14 @@ func TestDependencies(t *testing.T) {
 		version           string
 		accepted, refused []string
 	}{
-		"Sources": {reason: "The sources have the range of their version.", version: thisVersion,
+		"Sources": {reason: "The sources must accept the range of their version.", version: thisVersion,
 			accepted: []string{"v0.1.0", "v0.1.7"}, refused: []string{"v0.0.9", "v0.1.0-rc.1", "v0.1.1-rc.1", "v0.2.0"}},
-		"Patch": {reason: "Before 1.0 a minor version may change the API.", version: "v0.3.2",
+		"Patch": {reason: "Before v1.0.0, a minor version may change the API.", version: "v0.3.2",
 			accepted: []string{"v0.3.2", "v0.3.10"}, refused: []string{"v0.3.1", "v0.3.3-rc.1", "v0.4.0", "v0.4.0-rc.1", "v1.0.0"}},
-		"Prerelease": {reason: "A prerelease works with itself, later prereleases and the release.", version: "v0.1.0-rc.1",
+		"Prerelease": {reason: "A prerelease must accept itself, later prereleases and the release.", version: "v0.1.0-rc.1",
 			accepted: []string{"v0.1.0-rc.1", "v0.1.0-rc.2", "v0.1.0", "v0.1.1"},
 			refused:  []string{"v0.1.0-beta.1", "v0.0.9", "v0.2.0-rc.1", "v0.2.0"}},
-		"Major": {reason: "From 1.0 on only a major version changes the API.", version: "v1.2.3",
+		"Major": {reason: "From v1.0.0, only a major version may change the API.", version: "v1.2.3",
 			accepted: []string{"v1.2.3", "v1.9.0"}, refused: []string{"v1.2.2", "v2.0.0", "v2.0.0-rc.1"}},
 	}
 	for name, tc := range cases {
@@ -200,11 +200,11 @@ func TestBuildAllOrNothing(t *testing.T) {
 		reason string
 		damage func(root string) error
 	}{
-		"CLIFails": {"A package that cannot be packed.", func(string) error { return nil }},
-		"NoGolden": {"A file that was not generated.", func(root string) error {
+		"CLIFails": {"The CLI cannot build a package.", func(string) error { return nil }},
+		"NoGolden": {"A generated file is missing.", func(root string) error {
 			return os.Remove(filepath.Join(root, "apis", "xrd-xmysqls.yaml"))
 		}},
-		"NoProgram": {"A function that does not compile.", func(root string) error {
+		"NoProgram": {"The function does not compile.", func(root string) error {
 			return os.Truncate(filepath.Join(root, "fn", "main.go"), 20)
 		}},
 	}

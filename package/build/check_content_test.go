@@ -41,20 +41,22 @@ func TestCheckContent(t *testing.T) {
 		image  v1.Image
 		err    string
 	}{
-		"Same": {"Comments and order do not matter, nor does a status without values.",
+		"Same": {"Comments, the order of objects and an empty status must be ignored.",
 			packageImage(t, xpkgBase, xrd+bare+meta+"---\n"), ""},
-		"NoAnnotation": {"Crossplane would not find the package.", packageImage(t, "other", meta+xrd), "annotation"},
-		"Missing":      {"Metadata alone installs nothing.", packageImage(t, xpkgBase, meta), "differs"},
-		"Twice":        {"The same object two times is one too many.", packageImage(t, xpkgBase, meta+xrd+xrd), "differs"},
-		"Foreign": {"So is an object that nobody wrote.", packageImage(t, xpkgBase, meta+xrd+"---\nkind: CRD\n"),
+		"NoAnnotation": {"Crossplane would not find the package in a layer without the annotation.",
+			packageImage(t, "other", meta+xrd), "annotation"},
+		"Missing": {"The package contains only its metadata.", packageImage(t, xpkgBase, meta), "differs"},
+		"Twice":   {"The package contains the same object twice.", packageImage(t, xpkgBase, meta+xrd+xrd), "differs"},
+		"Foreign": {"The package contains an object that is not in the sources.",
+			packageImage(t, xpkgBase, meta+xrd+"---\nkind: CRD\n"),
 			"differs"},
-		"Value": {"A value that is another one.", packageImage(t, xpkgBase, meta+strings.Replace(xrd, "3", "4", 1)),
+		"Value": {"A value differs from the sources.", packageImage(t, xpkgBase, meta+strings.Replace(xrd, "3", "4", 1)),
 			"differs"},
-		"Field": {"A field that the CLI does not know and drops.",
+		"Field": {"A field of the sources is missing, because the CLI drops unknown fields.",
 			packageImage(t, xpkgBase, meta+strings.Replace(xrd, ", max: 3", "", 1)), "differs"},
-		"Status": {"A status with a value says something.",
+		"Status": {"A status with a value must be reported as a difference.",
 			packageImage(t, xpkgBase, meta+xrd+strings.Replace(bare, "0", "1", 1)), "differs"},
-		"NoYAML": {"What is no YAML is no package.", packageImage(t, xpkgBase, "a: b: c"), "decode"},
+		"NoYAML": {"The content of the package is not valid YAML.", packageImage(t, xpkgBase, "a: b: c"), "decode"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -48,12 +48,14 @@ func TestCheckRuntime(t *testing.T) {
 		image  v1.Image
 		err    string
 	}{
-		"Right": {"What we build is what we check for.", mustImage(t, arm64, "arm64"), ""},
-		"OtherLabel": {"An image labelled with the other architecture ends on the wrong node.", mustImage(t, arm64, "amd64"),
+		"Right": {"The image that this program builds must be accepted.", mustImage(t, arm64, "arm64"), ""},
+		"OtherLabel": {"The image has the label of another architecture, so it would run on the wrong nodes.",
+			mustImage(t, arm64, "amd64"),
 			"linux/amd64"},
-		"OtherCode": {"A label alone does not make a program run.", mustImage(t, amd64, "arm64"), "made for EM_X86_64"},
-		"NoProgram": {"Half a program is none.", mustImage(t, arm64[:10], "arm64"), "no program"},
-		"Empty":     {"An image without the function has no entrypoint.", empty.Image, "wrong image config"},
+		"OtherCode": {"The program must be built for the architecture of the label.",
+			mustImage(t, amd64, "arm64"), "made for EM_X86_64"},
+		"NoProgram": {"The program is truncated.", mustImage(t, arm64[:10], "arm64"), "no program"},
+		"Empty":     {"The image without the function has no entrypoint.", empty.Image, "wrong image config"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -27,33 +27,34 @@ func TestParse(t *testing.T) {
 		want   want
 	}{
 		"Defaults": {
-			"Relative paths are taken from the repository, not from where go run -C puts us.",
+			"Relative paths must be relative to the repository, not to the directory of go run -C.",
 			[]string{"--root", root, "--cli", "cli"},
 			want{options: options{cli: filepath.Join(root, "cli"), root: root, out: filepath.Join(root, "dist"),
 				version: "v0.1.0"}},
 		},
 		"Absolute": {
-			"An absolute path is left alone.",
+			"Absolute paths must stay the same.",
 			[]string{"--root", root, "--cli", self, "--out", filepath.Join(root, "o"), "--version", "v1.2.3-rc.1"},
 			want{options: options{cli: self, root: root, out: filepath.Join(root, "o"), version: "v1.2.3-rc.1"}},
 		},
 		"NoCLI": {
-			"Without the CLI, its library packs, and nothing is taken for a path.",
+			"Without --cli, the library must build the packages, and no path may be set.",
 			[]string{"--root", root, "--arch", "amd64", "--push", "127.0.0.1:5000/o"},
 			want{options: options{
 				root: root, out: filepath.Join(root, "dist"), version: "v0.1.0",
 				arch: "amd64", push: "127.0.0.1:5000/o",
 			}},
 		},
-		"PushAll": {"One tag cannot have two images.", []string{"--root", root, "--push", "127.0.0.1:5000/o"},
+		"PushAll": {"One tag cannot have two images, so one architecture must be chosen.",
+			[]string{"--root", root, "--push", "127.0.0.1:5000/o"},
 			want{err: "add --arch"}},
-		"CLIMissing": {"A wrong path is refused with the command that makes one, before anything is compiled.",
+		"CLIMissing": {"A wrong path must be refused before the build, with the command that installs the CLI.",
 			[]string{"--root", root, "--cli", "nope"}, want{err: "go run ./test/tools cli"}},
-		"Version": {"Crossplane skips tags that are no complete semantic version.",
+		"Version": {"Crossplane ignores tags that are not complete semantic versions.",
 			[]string{"--root", root, "--cli", "cli", "--version", "1.2"}, want{err: "v1.2.3"}},
-		"Argument": {"A forgotten dash is not ignored.", []string{"--root", root, "--cli", "cli", "out"},
+		"Argument": {"An argument without a dash must not be ignored.", []string{"--root", root, "--cli", "cli", "out"},
 			want{err: `"out"`}},
-		"Flag": {"A wrong flag points to the help.", []string{"--outt", "x"}, want{err: "--help"}},
+		"Flag": {"The error for an unknown flag must refer to the help.", []string{"--outt", "x"}, want{err: "--help"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

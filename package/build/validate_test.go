@@ -47,19 +47,23 @@ func TestValidateInput(t *testing.T) {
 	cases := map[string]struct {
 		reason, composition, refused string
 	}{
-		"Claims":     {reason: "It is what the package has.", composition: composition(file, "")},
-		"HostPath":   {reason: "So is this one.", composition: composition("composition-mysql-hostpath.yaml", "")},
-		"Database":   {reason: "So is this one.", composition: composition("composition-database.yaml", "")},
-		"Namespaced": {reason: "So is this one.", composition: composition("composition-mysql-namespaced.yaml", "")},
-		"Nested": {reason: "An amount is a number or a text.", composition: composition(file,
+		"Claims": {reason: "The Composition of the package must be accepted.", composition: composition(file, "")},
+		"HostPath": {reason: "The Composition with hostPath volumes must be accepted.",
+			composition: composition("composition-mysql-hostpath.yaml", "")},
+		"Database": {reason: "The Composition for Databases must be accepted.",
+			composition: composition("composition-database.yaml", "")},
+		"Namespaced": {reason: "The Composition of the API without claims must be accepted.",
+			composition: composition("composition-mysql-namespaced.yaml", "")},
+		"Nested": {reason: "An amount may be a number or a string.", composition: composition(file,
 			"      volumes: StorageClass\n      defaultResources: {limits: {cpu: 2, memory: 4Gi}}\n")},
-		"Value": {reason: "There is no such volume.", composition: composition(file, "      volumes: Tape\n"),
+		"Value": {reason: "The value of volumes is not supported.", composition: composition(file, "      volumes: Tape\n"),
 			refused: "volumes: Unsupported value: \"Tape\""},
-		"Field": {reason: "A field is misspelt.", composition: composition(file, "      defaultImages: mysql:8.4\n"),
-			refused: "unknown field: \"defaultImages\""},
-		"Type": {reason: "An image is a text.", composition: composition(file, "      defaultImage: [mysql]\n"),
+		"Field": {reason: "The name of the field is misspelled.",
+			composition: composition(file, "      defaultImages: mysql:8.4\n"),
+			refused:     "unknown field: \"defaultImages\""},
+		"Type": {reason: "The image must be a string.", composition: composition(file, "      defaultImage: [mysql]\n"),
 			refused: "defaultImage in body must be of type string"},
-		"Amount": {reason: "This is no amount.", composition: composition(file,
+		"Amount": {reason: "The amount is not a quantity.", composition: composition(file,
 			"      defaultResources: {limits: {memory: much}}\n"), refused: "defaultResources.limits.memory in body should match"},
 	}
 	validate := func(t *testing.T, args ...string) (string, error) {

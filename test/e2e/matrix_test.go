@@ -16,9 +16,10 @@ const usually = 8
 // TestMatrix deletes servers in different ways (deletion paths) while a fault occurs, and checks that every
 // acknowledged row is restored.
 //
-// By default, it runs the cases in pairs that change the whole cluster. If MATRIX specifies a directory, it runs the
-// whole matrix and writes the results and logs to this directory. If it is run again, it skips the cases that have
-// already passed with the same source code. AT_ONCE is the number of cases that run concurrently.
+// By default, it runs the cases from pairs that change the whole cluster, and TestCells runs the others. If MATRIX
+// specifies a directory, TestMatrix runs the whole matrix and writes the results and logs to this directory. If it is
+// run again, it skips the cases that have already passed with the same source code. AT_ONCE is the number of cases
+// that run concurrently.
 //
 // No other test can use the cluster at the same time.
 func TestMatrix(t *testing.T) {
@@ -38,7 +39,7 @@ func TestMatrix(t *testing.T) {
 	}))
 }
 
-// TestCells runs the cases of a short run that can share the cluster with other tests.
+// TestCells runs the cases from pairs that can share the cluster with other tests.
 func TestCells(t *testing.T) {
 	t.Parallel()
 	m := newMatrix(t)

@@ -18,10 +18,10 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestRecovery checks that rows which a DELETE without WHERE has removed are back in a second instance that is
-// recovered to the time before, while the first one runs. Before that, the plan names the last transaction. A time before
-// the first backup is refused with the possible range. Later, the instance is deleted right after a transaction, and recovered
-// to that transaction.
+// TestRecovery deletes rows with a DELETE without WHERE, and recovers a second instance to the time before, while the
+// first instance is running. The second instance must have the rows. Its plan must contain the last recovered
+// transaction, and a time before the first backup must be refused with the possible range. At the end, the first
+// instance is deleted immediately after a transaction, and recovered to that transaction.
 func TestRecovery(t *testing.T) {
 	t.Parallel()
 	s3 := startS3(t)
@@ -87,9 +87,9 @@ func loseRows(t *testing.T, s *framework.Server) (rows, moment string) {
 	return rows, moment
 }
 
-// printsPlan checks that a dry run prints the last transaction that will be recovered and the next one, which it returns.
-// A time before the first backup is refused with the possible range. The temporary instances of both never have a volume
-// or a pod, and are deleted without a backup.
+// printsPlan checks that a dry run prints the last transaction that will be recovered and the next one, and returns
+// both. A time before the first backup must be refused with the possible range. The temporary instances of the dry
+// runs never have a volume or a pod, and are deleted without a backup.
 func printsPlan(t *testing.T, s, another *framework.Server, moment string) (last, next string) {
 	t.Helper()
 	const prefix = "recovery-plan-"

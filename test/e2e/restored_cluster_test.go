@@ -74,8 +74,8 @@ func TestRestoredCluster(t *testing.T) {
 // added is the row that is not in any backup.
 const added = "\n1000\tlater"
 
-// hasTwoInstances creates an instance, deletes it, creates it again and adds a row. It returns the rows, and the name of
-// the first instance's backup.
+// hasTwoInstances creates an instance, deletes it, creates it again and adds a row. It returns the rows, and the name
+// of the first instance's backup.
 func hasTwoInstances(t *testing.T, s *framework.Server) (rows, backup string) {
 	t.Helper()
 	s.Begin(t)

@@ -246,9 +246,9 @@ func TestBackupStore(t *testing.T) {
 	gatewayRefuses(t, s3.namespace)
 }
 
-// TestBackupStoreIdentity checks that a BackupStore with workloadIdentity reports what to do if the controller's pod has
-// no identity, and that it becomes reachable with a Secret. A BackupStore has exactly one of both. The S3 server reports
-// the region of the bucket.
+// TestBackupStoreIdentity checks that a BackupStore with workloadIdentity reports what to do if the controller's pod
+// has no identity, and that it becomes reachable if it uses a Secret instead. A BackupStore must have either a Secret
+// or workloadIdentity. The S3 server reports the region of the bucket.
 func TestBackupStoreIdentity(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestStatusOfIdentity has each cause, and TestBackupStoreSchema has the rule")

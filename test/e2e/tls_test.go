@@ -54,12 +54,12 @@ func TestServerIsKnown(t *testing.T) {
 		options []string
 		refused string
 	}{
-		{"It is this server.", s, verify, ""},
-		{"It is this server, by its whole name.", s, append(verify, "--host="+s.Name+"."+s.Namespace+".svc.cluster.local"),
-			""},
-		{"It is another one.", other, verify, "ERROR 2026"},
-		{"The claim demands TLS.", s, []string{"--ssl-mode=DISABLED", "--get-server-public-key"}, "ERROR 3159"},
-		{"The other claim does not.", other, []string{"--ssl-mode=DISABLED", "--get-server-public-key"}, ""},
+		{"The certificate must contain the short name of the server.", s, verify, ""},
+		{"The certificate must contain the full name of the server.", s,
+			append(verify, "--host="+s.Name+"."+s.Namespace+".svc.cluster.local"), ""},
+		{"The certificate of another server must be refused.", other, verify, "ERROR 2026"},
+		{"The claim requires TLS.", s, []string{"--ssl-mode=DISABLED", "--get-server-public-key"}, "ERROR 3159"},
+		{"The other claim does not require TLS.", other, []string{"--ssl-mode=DISABLED", "--get-server-public-key"}, ""},
 	} {
 		err := logInWith(t.Context(), tc.server, tc.options...)
 		if (err == nil) != (tc.refused == "") || err != nil && !strings.Contains(err.Error(), tc.refused) {

@@ -29,8 +29,8 @@ type state struct {
 	users status.Status
 
 	health string
-	// message says which message Argo CD must show. It is the message itself if it contains a space. Otherwise it is the
-	// type of the condition with the message. If it is empty, the message is in the status.
+	// message specifies the message that Argo CD must show. If it contains a space, it is the message itself. Otherwise
+	// it is the type of the condition that contains the message. If it is empty, status.message contains the message.
 	message string
 }
 

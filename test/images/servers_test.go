@@ -44,14 +44,14 @@ func TestServers(t *testing.T) {
 		want   string
 	}{
 		"password": {
-			reason: "The password is root's, from everywhere.",
+			reason: "root can log in with the password from all hosts.",
 			setup:  setup{image: "mysql", env: []string{"MYSQL_ROOT_PASSWORD=secret"}},
 			pass:   "secret",
 			ask:    "SELECT VERSION() LIKE '9.7.%', CURRENT_USER()",
 			want:   "1\troot@%",
 		},
 		"password in a file, as our Deployment sets it on a storage class": {
-			reason: "A last line break is no part of the password; the account is the one of fsGroup.",
+			reason: "A newline at the end of the file must not be part of the password, with the UID of fsGroup.",
 			setup: setup{
 				image: "mysql", uid: mysqlID, env: []string{"MYSQL_ROOT_PASSWORD_FILE=/etc/mysql/conf.d/password",
 					"MYSQL_DATABASE=otus-database"},
@@ -63,13 +63,13 @@ func TestServers(t *testing.T) {
 			want: "77\ninformation_schema\nmysql\notus-database\nperformance_schema\nsys",
 		},
 		"empty password": {
-			reason: "It is allowed to those who say so.",
+			reason: "An empty password must be possible if it is requested explicitly.",
 			setup:  setup{image: "mysql", env: []string{"MYSQL_ALLOW_EMPTY_PASSWORD=yes"}},
 			ask:    "SELECT 1",
 			want:   "1",
 		},
 		"database and user": {
-			reason: "The user has that database only; an underscore in its name is no wildcard.",
+			reason: "The user has access to one database, and an underscore in its name is not a wildcard.",
 			setup: setup{
 				image: "mysql", args: []string{"--max-connections=55", "--character-set-server=latin1"},
 				env: []string{"MYSQL_ROOT_PASSWORD=secret", "MYSQL_DATABASE=my_app", "MYSQL_USER=me", "MYSQL_PASSWORD=mine"},
@@ -80,7 +80,7 @@ func TestServers(t *testing.T) {
 			want: "1\t55\tlatin1\nmy_app\nGRANT USAGE ON *.* TO `me`@`%`\nGRANT ALL PRIVILEGES ON `my\\_app`.* TO `me`@`%`",
 		},
 		"scripts": {
-			reason: "They run in the order of their names, on the database, and find the values of files.",
+			reason: "Scripts must run in alphabetical order in the database, with values from _FILE variables.",
 			setup: setup{
 				image: "mysql", env: []string{"MYSQL_ROOT_PASSWORD_FILE=/etc/mysql/conf.d/password", "MYSQL_DATABASE=app"},
 				files: map[string]string{
@@ -95,14 +95,14 @@ func TestServers(t *testing.T) {
 			want: "42",
 		},
 		"root's host": {
-			reason: "Root may be kept to this machine.",
+			reason: "The logins of root can be restricted to this machine.",
 			setup:  setup{image: "mysql", env: []string{"MYSQL_ROOT_PASSWORD=secret", "MYSQL_ROOT_HOST=127.0.0.1"}},
 			pass:   "secret",
 			ask:    "SELECT host FROM mysql.user WHERE user = 'root' ORDER BY host",
 			want:   "127.0.0.1\nlocalhost",
 		},
 		"mariadb": {
-			reason: "It has the same contract under its own names.",
+			reason: "MariaDB's image must support the same options with its own names.",
 			setup: setup{
 				image: "mariadb", env: []string{"MARIADB_ROOT_PASSWORD=" + odd, "MARIADB_DATABASE=app", "MARIADB_USER=me",
 					"MARIADB_PASSWORD=mine"},
@@ -114,7 +114,7 @@ func TestServers(t *testing.T) {
 			want: "1\nme\t%\nroot\t%\nroot\tlocalhost\nt",
 		},
 		"mariadb by the names of mysql": {
-			reason: "What was written for MySQL's image runs on MariaDB's, as the account of the pod.",
+			reason: "Options for MySQL's image must also work in MariaDB's image, with the UID of the pod.",
 			setup: setup{
 				image: "mariadb", uid: mysqlID,
 				env:  []string{"MYSQL_ROOT_PASSWORD_FILE=/etc/mysql/conf.d/password", "MYSQL_DATABASE=app"},
@@ -152,32 +152,32 @@ func TestRefusals(t *testing.T) {
 		want   string
 	}{
 		"no password": {
-			reason: "A server that everybody may enter has to be asked for.",
+			reason: "A server without a password must be requested explicitly.",
 			setup:  setup{image: "mysql"},
 			want:   "database is uninitialized and password option is not specified",
 		},
 		"no password, mariadb": {
-			reason: "It is said in the image's own words.",
+			reason: "The error must be the same as that of the official image.",
 			setup:  setup{image: "mariadb"},
 			want:   "- MARIADB_ROOT_PASSWORD",
 		},
 		"twice": {
-			reason: "Nobody knows which one is meant.",
+			reason: "A variable and its _FILE variant must not both be set.",
 			setup:  setup{image: "mysql", env: []string{"MYSQL_ROOT_PASSWORD=a", "MYSQL_ROOT_PASSWORD_FILE=/etc/hosts"}},
 			want:   "both MYSQL_ROOT_PASSWORD and MYSQL_ROOT_PASSWORD_FILE are set, but are exclusive",
 		},
 		"root as the user": {
-			reason: "Root has a password of its own.",
+			reason: "The regular user must not be root, which has its own password.",
 			setup:  setup{image: "mysql", env: []string{"MYSQL_ROOT_PASSWORD=a", "MYSQL_USER=root", "MYSQL_PASSWORD=b"}},
 			want:   "are for a regular user",
 		},
 		"no such file": {
-			reason: "An unreadable secret is not an empty password.",
+			reason: "A missing file must not result in an empty password.",
 			setup:  setup{image: "mysql", env: []string{"MYSQL_ROOT_PASSWORD_FILE=/none"}},
 			want:   "cannot read MYSQL_ROOT_PASSWORD_FILE",
 		},
 		"wrong configuration": {
-			reason: "It is found out before anything is written.",
+			reason: "An invalid configuration must be reported before any data is written.",
 			setup: setup{image: "mysql", env: []string{"MYSQL_ROOT_PASSWORD=a"},
 				files: map[string]string{"my.cnf": "[mysqld]\nsql_mode = NO_SUCH_MODE\n"}},
 			want: "Error while setting value 'NO_SUCH_MODE' to 'sql_mode'",

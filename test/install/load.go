@@ -168,7 +168,7 @@ func (l *loader) manifests(ctx context.Context) error {
 	return err
 }
 
-// pushed returns the digest of an image in the registry, with the product's version as its tag.
+// pushed returns the digest of the image that a repository in the registry contains under the product's version.
 func (l *loader) pushed(ctx context.Context, repository string) (v1.Hash, error) {
 	ref, err := name.NewTag(fmt.Sprintf("%s/%s/%s:%s", l.registry, organization, repository, productVersion))
 	if err != nil {

@@ -35,9 +35,10 @@ func TestHas(t *testing.T) {
 		healthy  string
 		want     bool
 	}{
-		"Loaded":    {reason: "It is the one that was pushed, and runs.", revision: revision, healthy: "True", want: true},
-		"Unhealthy": {reason: "It does not run yet.", revision: revision, healthy: "False"},
-		"Earlier":   {reason: "It is the one from before.", revision: "0123456789ab", healthy: "True"},
+		"Loaded": {reason: "The installed package is the one that was pushed, and it is healthy.",
+			revision: revision, healthy: "True", want: true},
+		"Unhealthy": {reason: "The installed package is not healthy yet.", revision: revision, healthy: "False"},
+		"Earlier":   {reason: "The earlier package is still installed.", revision: "0123456789ab", healthy: "True"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

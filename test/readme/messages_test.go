@@ -93,8 +93,8 @@ var foreignMessages = set{ //nolint:gochecknoglobals // A constant set.
 var fieldPath = regexp.MustCompile(`^spec(\.[a-zA-Z]+)+: (Forbidden: )?`)
 
 // TestMessagesExist checks that the code contains each message that a page tells users to look for. An ellipsis on the
-// page stands for any text. The parts between ellipses must be in this order in one constant. The sentences of a message
-// may be in different constants.
+// page stands for any text. The parts between ellipses must be in this order in one constant. The sentences of a
+// message may be in different constants.
 func TestMessagesExist(t *testing.T) {
 	all, quoted, seen := messages(t), 0, set{}
 	for _, page := range []string{"docs/troubleshoot/by-message.md", "docs/troubleshoot/by-symptom.md", "docs/how-to/new-cluster.md"} {

@@ -19,17 +19,19 @@ func TestCommands(t *testing.T) {
 		text   string
 		want   []string
 	}{
-		"Block": {"A comment is not typed.", "```shell\nmake demo   # see it\n```\n", []string{"make demo"}},
-		"GoesOn": {"A line that goes on is one command.", "```shell\ncrossplane render a.yaml \\\n  --xrd b.yaml\n```\n",
+		"Block": {"A comment is not part of the command.", "```shell\nmake demo   # see it\n```\n", []string{"make demo"}},
+		"GoesOn": {"A command may continue on the next line.", "```shell\ncrossplane render a.yaml \\\n  --xrd b.yaml\n```\n",
 			[]string{"crossplane render a.yaml --xrd b.yaml"}},
-		"InComment": {"What a comment quotes is.", "```shell\nmake demo   # then `kubectl get mysql`\n```\n",
+		"InComment": {"A command that a comment quotes must be found.",
+			"```shell\nmake demo   # then `kubectl get mysql`\n```\n",
 			[]string{"kubectl get mysql", "make demo"}},
-		"Inline": {"A sentence may end its line in a command.", "Type `KUBECONFIG=a make\ndemo`, not `demo`.",
+		"Inline": {"A command in a sentence may continue on the next line.", "Type `KUBECONFIG=a make\ndemo`, not `demo`.",
 			[]string{"KUBECONFIG=a make demo"}},
-		"Prompt": {"What a terminal showed was typed.", "```\n$ kubectl get msbr\nNAME\n$ sql x\n```\n",
+		"Prompt": {"A command after a prompt must be found.", "```\n$ kubectl get msbr\nNAME\n$ sql x\n```\n",
 			[]string{"kubectl get msbr"}},
-		"Other": {"A file is not typed.", "```yaml\nmake: demo\n```\n", nil},
-		"Once": {"Whoever types it types it once.", "`make demo`\n```shell\nmake demo\n```\n`make demo`",
+		"Other": {"The content of a file is not a command.", "```yaml\nmake: demo\n```\n", nil},
+		"Once": {"A command that occurs several times must be listed once.",
+			"`make demo`\n```shell\nmake demo\n```\n`make demo`",
 			[]string{"make demo"}},
 	}
 	for name, tc := range cases {
@@ -41,8 +43,8 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// A typist is the proof that a documented command is tested. file must contain words, which are the command itself,
-// or the name of a test that reads its commands from the page.
+// A typist is the proof that a documented command is tested: the file must contain the words. They are the command
+// itself, or the declaration of a test that reads its commands from the page.
 type typist struct{ file, words string }
 
 // Proofs for commands that tests read from README.md, or that other files run.
@@ -316,7 +318,8 @@ var typists = map[string]typist{
 		`"scale", "statefulset", "shop-mysql", "--replicas=0"`},
 	"kubectl wait --for=delete pod/shop-mysql-0 --timeout=5m": {"test/e2e/import_layout_test.go",
 		`"wait", "--for=delete", "pod/shop-mysql-0", "--timeout=5m"`},
-	"kubectl scale deployment old-mysql --replicas=0": {"test/e2e/import_layout_test.go", `"scale", "deployment", "old-mysql", "--replicas=0"`},
+	"kubectl scale deployment old-mysql --replicas=0": {"test/e2e/import_layout_test.go",
+		`"scale", "deployment", "old-mysql", "--replicas=0"`},
 
 	"tar --zstd -xf": {"controller/internal/archive/backup_test.go", `"tar", "--zstd", "-xf"`},
 }
@@ -385,8 +388,8 @@ func file(t *testing.T, path string) string {
 // namedTest matches the name of a test on a page, optionally with a subtest.
 var namedTest = regexp.MustCompile("`(Test[A-Z]\\w*)(?:/(\\w+))?`")
 
-// elsewhere matches a call that skips a slow test, and the reason. A reason names the tests that cover the same
-// behavior, which word matches. repeating matches a test that is skipped as a whole.
+// elsewhere matches a call that skips a slow test, with the reason. The reason contains the names of the tests that
+// cover the same behavior. word matches such a name. repeating matches a test that is skipped as a whole.
 var (
 	elsewhere = regexp.MustCompile(`(?:Repeats\(t, |OnEach\(t, map.*|\t(?:by|fault)\w+: +)".*`)
 	word      = regexp.MustCompile(`\bTest[A-Z]\w*`)

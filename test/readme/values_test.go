@@ -79,8 +79,8 @@ func TestPhasesAreDocumented(t *testing.T) {
 	}
 }
 
-// TestLogMessagesExist checks that each message in docs/reference/logs.md is a constant in the code. A test of the package
-// controller checks the other direction.
+// TestLogMessagesExist checks that each message in docs/reference/logs.md is a constant in the code. A test of the
+// package controller checks that the page contains all messages.
 func TestLogMessagesExist(t *testing.T) {
 	all, count := messages(t), 0
 	for line := range strings.Lines(file(t, "docs/reference/logs.md")) {

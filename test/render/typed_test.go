@@ -43,9 +43,10 @@ func TestRendered(t *testing.T) {
 		reason, text string
 		want         []string
 	}{
-		"Both":    {"Each CLI is called with its own.", both, []string{"now a", "then b"}},
-		"Mention": {"A command without an example is spoken of.", both + "`crossplane render`", []string{"now a", "then b"}},
-		"OneOnly": {"A CLI that nobody is told how to call is not tested.", strings.Replace(both, "beta", "alpha", 1), nil},
+		"Both": {"Each command must be run with its own CLI.", both, []string{"now a", "then b"}},
+		"Mention": {"A command without an example must be ignored.",
+			both + "`crossplane render`", []string{"now a", "then b"}},
+		"OneOnly": {"The page must contain a command for each CLI.", strings.Replace(both, "beta", "alpha", 1), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all, err := rendered(tc.text, generations([]string{"now", "core", "then"}, false))
@@ -70,9 +71,9 @@ func TestStartFunction(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason, command, want string
 	}{
-		"Taken":     {"Somebody else's function has the address.", "sleep 60 --address " + taken, "is one running? End it"},
-		"Ended":     {"It does not even start.", "false --address 127.0.0.1:1", "has ended: exit status 1"},
-		"NoAddress": {"Nobody knows where it would listen.", "go run ./fn", "says no --address"},
+		"Taken":     {"Another function is running at the address.", "sleep 60 --address " + taken, "is one running? End it"},
+		"Ended":     {"The function exits immediately.", "false --address 127.0.0.1:1", "has ended: exit status 1"},
+		"NoAddress": {"The command does not specify the function's address.", "go run ./fn", "says no --address"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if f, err := startFunction(t.Context(), tc.command); err == nil || !strings.Contains(err.Error(), tc.want) {

@@ -57,12 +57,12 @@ func TestRoot(t *testing.T) {
 	pages := write(t, "", ".nojekyll", ".git")
 	for _, step := range []struct{ publish, root, reason string }{
 		{"main", "main", "There is no release yet."},
-		{"v0.1.0-rc.1", "main", "A prerelease is not at the root, even if there is no release."},
-		{"v0.1.0", "v0.1.0", "It is the first release."},
-		{"main", "v0.1.0", "main is not at the root if there is a release."},
-		{"v0.2.0-rc.1", "v0.1.0", "A prerelease is not at the root."},
-		{"v0.10.0", "v0.10.0", "It is the newest release."},
-		{"v0.9.1", "v0.10.0", "A fix of an older release is not at the root."},
+		{"v0.1.0-rc.1", "main", "A prerelease must not be at the root, even if there is no release."},
+		{"v0.1.0", "v0.1.0", "The first release must be at the root."},
+		{"main", "v0.1.0", "main must not be at the root if there is a release."},
+		{"v0.2.0-rc.1", "v0.1.0", "A prerelease must not be at the root."},
+		{"v0.10.0", "v0.10.0", "The newest release must be at the root."},
+		{"v0.9.1", "v0.10.0", "A fix of an older release must not be at the root."},
 		{"v0.10.0", "v0.10.0", "A release can be published again."},
 	} {
 		publish(t, pages, step.publish, "index.html")

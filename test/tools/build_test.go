@@ -70,13 +70,14 @@ func TestBuild(t *testing.T) {
 		runs   []run
 		want   want
 	}{
-		"Once":  {"The first run builds.", []run{{goVersion: "1"}}, want{builds: 1, files: 1}},
-		"Twice": {"The second finds it.", []run{{goVersion: "1"}, {goVersion: "1"}}, want{builds: 1, files: 1}},
-		"OtherGo": {"Another Go has a binary of its own beside it.", []run{{goVersion: "1"}, {goVersion: "2"}},
+		"Once": {"The first run must build the tool.", []run{{goVersion: "1"}}, want{builds: 1, files: 1}},
+		"Twice": {"The second run must use the cached binary.",
+			[]run{{goVersion: "1"}, {goVersion: "1"}}, want{builds: 1, files: 1}},
+		"OtherGo": {"Another version of Go must have its own binary.", []run{{goVersion: "1"}, {goVersion: "2"}},
 			want{builds: 2, files: 2}},
-		"Failed": {"A failed build leaves nothing, not even a part.", []run{{goVersion: "1", fails: errBoom}},
+		"Failed": {"A failed build must leave no files, not even a partial binary.", []run{{goVersion: "1", fails: errBoom}},
 			want{builds: 1, err: errBoom}},
-		"TriedAgain": {"And nothing that a later run takes for a binary.",
+		"TriedAgain": {"After a failed build, the next run must build the tool again.",
 			[]run{{goVersion: "1", fails: errBoom}, {goVersion: "1"}}, want{builds: 2, files: 1}},
 	}
 	for name, tc := range cases {

@@ -23,18 +23,20 @@ func TestParse(t *testing.T) {
 		args   []string
 		want   want
 	}{
-		"One": {"One tool is one name.", []string{"cli"}, want{names: []string{"cli"}}},
-		"InOrder": {"The paths are printed in the order asked for.", []string{"lint", "cli"},
+		"One": {"One name must result in one tool.", []string{"cli"}, want{names: []string{"cli"}}},
+		"InOrder": {"The paths must be printed in the order of the names.", []string{"lint", "cli"},
 			want{names: []string{"lint", "cli"}}},
-		"Root": {"A repository elsewhere can be named.", []string{"--root", "r", "core"},
+		"Root": {"Another repository can be set.", []string{"--root", "r", "core"},
 			want{names: []string{"core"}, root: "r"}},
-		"None": {"Nothing to do is a mistake, and the message names the tools.", nil,
+		"None": {"Without a name, the error must list the tools.", nil,
 			want{usage: true, err: "gotestsum, helm, htmltest, hugo, kube, lint"}},
-		"Unknown": {"A wrong name is said, with the right ones.", []string{"cli", "cil"}, want{usage: true, err: `"cil"`}},
-		"BadFlag": {"A wrong flag points to the help.", []string{"--rot", "x", "cli"}, want{usage: true, err: "--help"}},
-		"FlagBehind": {"A flag behind the names would be taken for a name.", []string{"cli", "--root"},
+		"Unknown": {"The error must contain the unknown name and the names of the tools.",
+			[]string{"cli", "cil"}, want{usage: true, err: `"cil"`}},
+		"BadFlag": {"The error for an unknown flag must refer to the help.",
+			[]string{"--rot", "x", "cli"}, want{usage: true, err: "--help"}},
+		"FlagBehind": {"A flag after the names must not be used as a name.", []string{"cli", "--root"},
 			want{usage: true, err: `"--root"`}},
-		"Help": {"Help is not an error of the user.", []string{"--help"}, want{err: flag.ErrHelp.Error()}},
+		"Help": {"A request for help is not a usage error.", []string{"--help"}, want{err: flag.ErrHelp.Error()}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

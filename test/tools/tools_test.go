@@ -17,15 +17,17 @@ func TestKey(t *testing.T) {
 		pin    pin
 		same   bool
 	}{
-		"Same":  {"The key says what is built, not when or where.", changed(func(*pin) {}), true},
-		"GoMod": {"Another version in go.mod is another binary.", changed(func(p *pin) { p.goMod = "m2\n" }), false},
-		"GoSum": {"So is another checksum.", changed(func(p *pin) { p.goSum = "" }), false},
-		"Go":    {"And another Go.", changed(func(p *pin) { p.goVersion = "go version go1.26.9 linux/amd64\n" }), false},
-		"Platform": {"A cache on a shared disk must not hand out a binary for another machine.",
+		"Same":  {"The key must depend on the inputs, and not on the time or the place.", changed(func(*pin) {}), true},
+		"GoMod": {"A changed go.mod must change the key.", changed(func(p *pin) { p.goMod = "m2\n" }), false},
+		"GoSum": {"A changed go.sum must change the key.", changed(func(p *pin) { p.goSum = "" }), false},
+		"Go": {"Another version of Go must change the key.",
+			changed(func(p *pin) { p.goVersion = "go version go1.26.9 linux/amd64\n" }), false},
+		"Platform": {"A cache on a shared disk must not contain a binary for another platform.",
 			changed(func(p *pin) { p.goVersion = "go version go1.26.8 linux/arm64\n" }), false},
-		"Sources": {"And another program, where it is ours.", changed(func(p *pin) { p.sources = "main.go 1\nx" }), false},
-		"Args":    {"And another way to build it.", changed(func(p *pin) { p.args = nil }), false},
-		"Moved": {"A line that moves from one file to the next is a change.",
+		"Sources": {"Changed sources of a tool of this repository must change the key.",
+			changed(func(p *pin) { p.sources = "main.go 1\nx" }), false},
+		"Args": {"Changed build flags must change the key.", changed(func(p *pin) { p.args = nil }), false},
+		"Moved": {"A line that moves from one file to the next must change the key.",
 			changed(func(p *pin) { p.goMod, p.goSum = "m\ns\n", "" }), false},
 	}
 	for name, tc := range cases {
@@ -48,12 +50,12 @@ func TestVersion(t *testing.T) {
 		want   string
 		err    string
 	}{
-		"Block": {"A tidy go.mod lists it in a block.",
+		"Block": {"go mod tidy lists the module in a block.",
 			"module x\nrequire (\n\ta.b/c/d v0.1.0 // indirect\n\ta.b/c v1.2.3 // indirect\n)\n", "v1.2.3", ""},
-		"Line": {"A short one on a line of its own.", "module x\nrequire a.b/c v1.2.3\n", "v1.2.3", ""},
-		"ToolLine": {"The tool directive names a package and no version.", "tool a.b/c\nrequire a.b/c v1.2.3\n", "v1.2.3",
+		"Line": {"A short go.mod lists the module on its own line.", "module x\nrequire a.b/c v1.2.3\n", "v1.2.3", ""},
+		"ToolLine": {"The tool directive names a package without a version.", "tool a.b/c\nrequire a.b/c v1.2.3\n", "v1.2.3",
 			""},
-		"NotThere":  {"Without a version nothing is pinned.", "module x\ntool a.b/c\n", "", "a.b/c"},
+		"NotThere":  {"Without a version, the tool is not pinned.", "module x\ntool a.b/c\n", "", "a.b/c"},
 		"OtherName": {"A longer path is another module.", "require a.b/c/v2 v2.0.0\n", "", "a.b/c"},
 	}
 	for name, tc := range cases {
@@ -93,9 +95,9 @@ func TestFindRoot(t *testing.T) {
 		want   string
 		err    string
 	}{
-		"Root":    {"It is usually run at the root.", want, want, ""},
-		"Below":   {"But go run -C leaves it anywhere below.", "cli", want, ""},
-		"Outside": {"Outside of the repository there is nothing to build.", t.TempDir(), "", "--root"},
+		"Root":    {"The program is usually run in the root directory.", want, want, ""},
+		"Below":   {"go run -C runs the program in a subdirectory.", "cli", want, ""},
+		"Outside": {"Outside of the repository, no root directory can be found.", t.TempDir(), "", "--root"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -19,11 +19,15 @@ func TestEntries(t *testing.T) {
 	const changes = "# Changes\n\nHello.\n\n## v0.2.0\n\n- New.\n\n## v0.1.0 (2026-01-01)\n\n- First.\n- Second.\n\n## " +
 		"v0.0.9\n"
 	cases := map[string]struct{ reason, version, want, fails string }{
-		"Newest": {reason: "Up to the next heading.", version: "v0.2.0", want: "- New.\n"},
-		"Dated":  {reason: "What follows the version is for people.", version: "v0.1.0", want: "- First.\n- Second.\n"},
-		"Empty":  {reason: "Somebody has forgotten it.", version: "v0.0.9", fails: `write it below the heading "## v0.0.9"`},
-		"None":   {reason: "So has he.", version: "v0.3.0", fails: "CHANGELOG.md has no text about this version"},
-		"Begins": {reason: "That is another one.", version: "v0.1", fails: "no text about this version"},
+		"Newest": {reason: "The text must end at the next heading.", version: "v0.2.0", want: "- New.\n"},
+		"Dated": {reason: "The heading may contain text after the version.",
+			version: "v0.1.0", want: "- First.\n- Second.\n"},
+		"Empty": {reason: "The section of this version has no text.",
+			version: "v0.0.9", fails: `write it below the heading "## v0.0.9"`},
+		"None": {reason: "CHANGELOG.md has no section for this version.",
+			version: "v0.3.0", fails: "CHANGELOG.md has no text about this version"},
+		"Begins": {reason: "A heading must match the complete version.",
+			version: "v0.1", fails: "no text about this version"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -18,7 +18,7 @@ func TestSources(t *testing.T) {
 		want   []source
 	}{
 		"one line": {
-			reason: "Options stand in brackets, comments go on to the end.",
+			reason: "Options are in brackets, and a comment continues to the end of the line.",
 			parse:  parseList,
 			text: "# deb http://no bookworm main\ndeb-src http://no bookworm main\n" +
 				"deb [ arch=amd64 signed-by=/k.gpg ] http://a/debian bookworm main contrib # Debian\ndeb http://b/debian " +
@@ -29,7 +29,7 @@ func TestSources(t *testing.T) {
 			},
 		},
 		"deb822": {
-			reason: "A stanza may have several of everything, go on in the next line, and be switched off.",
+			reason: "A stanza may have several values per field, continue on the next line, and be disabled.",
 			parse:  parseDeb822,
 			text: "Types: deb deb-src\n# A comment.\nURIs: http://a/debian\n http://b/debian\nSuites: bookworm " +
 				"bookworm-updates\nComponents: main\nSigned-By: /k.gpg\n\n" +
@@ -89,12 +89,13 @@ func TestKey(t *testing.T) {
 		other  Recipe
 		same   bool
 	}{
-		"same inputs": {"What it is called changes nothing.", Recipe{Names: []string{"b"}, Inputs: []string{"x", "yz"}},
+		"same inputs": {"The names of the image must not change the key.",
+			Recipe{Names: []string{"b"}, Inputs: []string{"x", "yz"}},
 			true},
-		"moved text": {"Text that moves from one input to the next is a change.", Recipe{Inputs: []string{"xy", "z"}},
+		"moved text": {"Text that moves from one input to the next must change the key.", Recipe{Inputs: []string{"xy", "z"}},
 			false},
-		"other inputs": {"A change is a change.", Recipe{Inputs: []string{"x", "y"}}, false},
-		"fewer inputs": {"An input less is a change.", Recipe{Inputs: []string{"x"}}, false},
+		"other inputs": {"A changed input must change the key.", Recipe{Inputs: []string{"x", "y"}}, false},
+		"fewer inputs": {"A missing input must change the key.", Recipe{Inputs: []string{"x"}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := base.key() == tc.other.key(); got != tc.same {

@@ -27,30 +27,33 @@ func TestProblems(t *testing.T) {
 		change func(*Facts)
 		want   []string // The words of each problem, in order.
 	}{
-		"Fit": {reason: "Nothing is wrong.", change: func(*Facts) {}},
-		"NotRoot": {reason: "Without root nothing else is worth saying.",
+		"Fit": {reason: "The machine can run a cluster.", change: func(*Facts) {}},
+		"NotRoot": {reason: "Without root, no other problem must be reported.",
 			change: func(f *Facts) { f.UID, f.Capabilities = 1000, 0 }, want: []string{"sudo"}},
-		"Capability": {reason: "The missing one has a name.", change: func(f *Facts) {
+		"Capability": {reason: "The missing capability must be named.", change: func(f *Facts) {
 			f.Capabilities &^= 1 << unix.CAP_NET_ADMIN
 		}, want: []string{"CAP_NET_ADMIN"}},
-		"NoResource": {reason: "CAP_SYS_RESOURCE is not needed.", change: func(f *Facts) {
+		"NoResource": {reason: "CAP_SYS_RESOURCE is not required.", change: func(f *Facts) {
 			f.Capabilities &^= 1 << unix.CAP_SYS_RESOURCE
 		}},
-		"Disk": {reason: "It says how much there is and where.", change: func(f *Facts) { f.Disk = 1 << 30 },
+		"Disk": {reason: "The free space and the directory must be reported.", change: func(f *Facts) { f.Disk = 1 << 30 },
 			want: []string{"only 1.0 GiB are free below /repo"}},
-		"FullDisk": {reason: "Tests of backups would refuse to go on.", change: func(f *Facts) { f.DiskTotal = 1000 << 30 },
-			want: []string{"a tenth of the disk, 100.0 GiB, has to stay free"}},
-		"AlmostFull": {reason: "That is just enough.", change: func(f *Facts) { f.DiskTotal = 920 << 30 }},
-		"Memory": {reason: "It says how much is needed.", change: func(f *Facts) { f.Memory = 1 << 30 },
+		"FullDisk": {reason: "The tests of backups stop if less than a tenth of the disk is free.",
+			change: func(f *Facts) { f.DiskTotal = 1000 << 30 },
+			want:   []string{"a tenth of the disk, 100.0 GiB, has to stay free"}},
+		"AlmostFull": {reason: "A tenth of the disk is free, which is just enough.",
+			change: func(f *Facts) { f.DiskTotal = 920 << 30 }},
+		"Memory": {reason: "The required memory must be reported.", change: func(f *Facts) { f.Memory = 1 << 30 },
 			want: []string{"4.0 GiB are needed"}},
-		"Overlay": {reason: "A module may only have to be loaded.", change: func(f *Facts) { f.Overlay = false },
+		"Overlay": {reason: "The module overlay may only have to be loaded.", change: func(f *Facts) { f.Overlay = false },
 			want: []string{"modprobe overlay"}},
-		"Cgroup": {reason: "Each missing controller is named.",
+		"Cgroup": {reason: "Each missing controller must be named.",
 			change: func(f *Facts) { f.Controllers = []string{"cpu", "cpuset", "pids"} }, want: []string{"controller memory"}},
-		"Ports": {reason: "There is a way out.", change: func(f *Facts) { f.Ports = []int{20000} },
+		"Ports": {reason: "The port that is in use must be named.", change: func(f *Facts) { f.Ports = []int{20000} },
 			want: []string{"port 20000 on 127.0.0.1 is in use"}},
-		"All": {reason: "All of them are said at once.", change: func(f *Facts) { f.Disk, f.Ports = 0, []int{1, 2} },
-			want: []string{"free", "port 1 ", "port 2 "}},
+		"All": {reason: "All problems must be reported at the same time.",
+			change: func(f *Facts) { f.Disk, f.Ports = 0, []int{1, 2} },
+			want:   []string{"free", "port 1 ", "port 2 "}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -35,17 +35,20 @@ func TestGrowth(t *testing.T) {
 		pv     *corev1.PersistentVolume
 		want   int64
 	}{
-		"Enough": {"It has what it asks for.", boundClaim(), pvOf("1Gi"), 0},
-		"More":   {"It asks for more than it has.", boundClaim(asking("2Gi")), pvOf("1Gi"), 2048 * mebibyte},
-		"Odd":    {"Volumes are whole mebibytes.", boundClaim(asking("1073741825")), pvOf("1Gi"), 1025 * mebibyte},
-		"HalfDone": {"A crash came between the volume and the claim.", boundClaim(asking("2Gi")), pvOf("2Gi"),
+		"Enough": {"The volume has the requested size.", boundClaim(), pvOf("1Gi"), 0},
+		"More":   {"The requested size is larger than the volume.", boundClaim(asking("2Gi")), pvOf("1Gi"), 2048 * mebibyte},
+		"Odd": {"The size of a volume must be a whole number of mebibytes.",
+			boundClaim(asking("1073741825")), pvOf("1Gi"), 1025 * mebibyte},
+		"HalfDone": {"After a crash, the volume has already grown, but the status of the PVC has not changed.",
+			boundClaim(asking("2Gi")), pvOf("2Gi"),
 			2048 * mebibyte},
-		"Recovered": {"The claim asks for less than a growth that failed half way.", boundClaim(asking("2Gi")), pvOf("3Gi"),
+		"Recovered": {"The requested size is less than that of an earlier growth, which failed halfway.",
+			boundClaim(asking("2Gi")), pvOf("3Gi"),
 			3072 * mebibyte},
-		"NotBound": {"There is no volume yet.", testClaim(asking("2Gi")), pvOf("1Gi"), 0},
-		"OtherClaim": {"The volume was that of an earlier claim with this name.",
+		"NotBound": {"The PVC is not bound to a volume yet.", testClaim(asking("2Gi")), pvOf("1Gi"), 0},
+		"OtherClaim": {"The volume was bound to an earlier PVC with this name.",
 			boundClaim(asking("2Gi"), func(c *corev1.PersistentVolumeClaim) { c.UID = "u2" }), pvOf("1Gi"), 0},
-		"Going": {"It is being deleted.",
+		"Going": {"The PVC is being deleted.",
 			boundClaim(asking("2Gi"), func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = &metav1.Time{} }),
 			pvOf("1Gi"), 0},
 	}
@@ -73,7 +76,7 @@ func TestGrowthStatus(t *testing.T) {
 		want   corev1.PersistentVolumeClaimStatus
 	}{
 		"Growing": {
-			reason: "Before the disk grows the claim says so.",
+			reason: "The status must report the resize before the volume grows.",
 			change: func(s *corev1.PersistentVolumeClaimStatus) { growing(s, 2048*mebibyte, now) },
 			want: corev1.PersistentVolumeClaimStatus{
 				Phase: corev1.ClaimBound, Capacity: storage("1Gi"), AllocatedResources: storage("2Gi"),
@@ -82,7 +85,7 @@ func TestGrowthStatus(t *testing.T) {
 			},
 		},
 		"Grown": {
-			reason: "Conditions of earlier tries go.",
+			reason: "The conditions of earlier attempts must be removed.",
 			change: func(s *corev1.PersistentVolumeClaimStatus) {
 				growing(s, 2048*mebibyte, now)
 				stuck(s, 2048*mebibyte, errBoom, now)
@@ -95,7 +98,7 @@ func TestGrowthStatus(t *testing.T) {
 			},
 		},
 		"Stuck": {
-			reason: "What can be tried again stays in progress; times stay those of the first failure.",
+			reason: "A resize that is retried must stay in progress, with the time of the first failure.",
 			change: func(s *corev1.PersistentVolumeClaimStatus) {
 				growing(s, 2048*mebibyte, now)
 				stuck(s, 2048*mebibyte, errBoom, now)
@@ -108,7 +111,7 @@ func TestGrowthStatus(t *testing.T) {
 			},
 		},
 		"Infeasible": {
-			reason: "No retry makes a volume larger than the largest.",
+			reason: "A size that exceeds the maximum must be reported as infeasible.",
 			change: func(s *corev1.PersistentVolumeClaimStatus) { stuck(s, largest+1, errBoom, now) },
 			want: corev1.PersistentVolumeClaimStatus{
 				Phase: corev1.ClaimBound, Capacity: storage("1Gi"),

@@ -25,14 +25,14 @@ func TestMounts(t *testing.T) {
 		reason    string
 		want, got any
 	}{
-		"At": {"Source and device of a volume.",
+		"At": {"The mount of a volume must have its device and its source.",
 			mount{device: "7:3", root: "/", target: "/vol/pvc-1", source: "/dev/loop3"}, find("/vol/pvc-1")},
-		"Nothing": {"Nothing is mounted there.", mount{}, find("/vol/pvc-3")},
-		"InPods": {"A subPath in a pod is a use of the volume.", []string{"/pods/a b/data"},
+		"Nothing": {"Nothing is mounted in this directory.", mount{}, find("/vol/pvc-3")},
+		"InPods": {"A subPath that is mounted in a pod uses the volume.", []string{"/pods/a b/data"},
 			others(ms, find("/vol/pvc-1"))},
-		"PlainFree": {"Plain folders share a device: only their own contents count.", []string(nil),
+		"PlainFree": {"Plain directories share a device, so only mounts of their own contents use the volume.", []string(nil),
 			others(ms, find("/vol/pvc-2"))},
-		"Below": {"What lies deeper is not ours; the last mount goes first.",
+		"Below": {"Mounts in subdirectories of a volume are ignored, and the last mount must come first.",
 			[]string{"/vol/pvc-22", "/vol/pvc-2", "/vol/pvc-1"}, below(ms, "/vol")},
 	}
 	for name, tc := range cases {

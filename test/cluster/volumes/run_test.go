@@ -108,24 +108,24 @@ func TestProvision(t *testing.T) {
 		events []string
 	}{
 		"Selected": {
-			reason: "The scheduler chose this node.",
+			reason: "The scheduler has chosen this node.",
 			claim:  testClaim(known, selected(testNode)),
 			did:    []string{"provision pvc-u1 1Gi"},
 			events: []string{"Provisioning", "ProvisioningSucceeded"},
 		},
 		"Immediate": {
-			reason: "The first node takes it, then makes it.",
+			reason: "The first ready node must assign the PVC to itself, and then provision the volume.",
 			claim:  testClaim(known, func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = new(ClassImmediate) }),
 			did:    []string{"provision pvc-u1 1Gi"},
 			events: []string{"Provisioning", "ProvisioningSucceeded"},
 		},
 		"TooLarge": {
-			reason: "The claim's events say why it stays pending.",
+			reason: "An event must contain the reason why the PVC stays pending.",
 			claim:  testClaim(known, selected(testNode), asking("2Ti")),
 			events: []string{"Provisioning", "ProvisioningFailed"},
 		},
 		"Block": {
-			reason: "There are no block volumes.",
+			reason: "Block volumes are not supported.",
 			claim: testClaim(known, selected(testNode), func(c *corev1.PersistentVolumeClaim) {
 				c.Spec.VolumeMode = new(corev1.PersistentVolumeBlock)
 			}),
@@ -174,16 +174,19 @@ func TestDelete(t *testing.T) {
 		change func(*corev1.PersistentVolume)
 		did    []string
 	}{
-		"Released": {"Its claim is gone.", func(*corev1.PersistentVolume) {}, []string{"remove pvc-u1"}},
-		"Protected": {"As with a cloud's disk the contents go, whoever else holds the object.",
+		"Released": {"The PVC of the volume was deleted.", func(*corev1.PersistentVolume) {}, []string{"remove pvc-u1"}},
+		"Protected": {"As for a cloud disk, the data must be deleted even if another finalizer keeps the object.",
 			func(pv *corev1.PersistentVolume) { pv.Finalizers = append(pv.Finalizers, extra) }, []string{"remove pvc-u1"}},
-		"Retain": {"An administrator decides.", func(pv *corev1.PersistentVolume) {
+		"Retain": {"With the policy Retain, only an administrator deletes the volume.", func(pv *corev1.PersistentVolume) {
 			pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 		}, nil},
-		"Bound": {"It has its claim.", func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumeBound }, nil},
-		"OtherNode": {"It lies elsewhere.", func(pv *corev1.PersistentVolume) { pv.Spec.NodeAffinity = onlyOn("node2") },
+		"Bound": {"The volume is still bound to its PVC.",
+			func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumeBound }, nil},
+		"OtherNode": {"The volume is on another node.",
+			func(pv *corev1.PersistentVolume) { pv.Spec.NodeAffinity = onlyOn("node2") },
 			nil},
-		"HandMade": {"Nobody made it.", func(pv *corev1.PersistentVolume) { pv.Annotations = nil }, nil},
+		"HandMade": {"The volume was not created by this provisioner.",
+			func(pv *corev1.PersistentVolume) { pv.Annotations = nil }, nil},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -233,11 +236,12 @@ func TestGrow(t *testing.T) {
 		events []string
 		size   string
 	}{
-		"Grows": {"The volume first, then the claim.", boundClaim(asking("2Gi")), &fakeStore{},
+		"Grows": {"The volume must grow before the status of the PVC changes.", boundClaim(asking("2Gi")), &fakeStore{},
 			[]string{"grow pvc-u1 2Gi"}, []string{reasonResizing, reasonResized}, "2Gi"},
-		"Fails": {"The claim says why.", boundClaim(asking("2Gi")), &fakeStore{fails: errors.New("boom")}, nil,
+		"Fails": {"The condition of the PVC must report the failure.",
+			boundClaim(asking("2Gi")), &fakeStore{fails: errors.New("boom")}, nil,
 			[]string{reasonResizing, reasonFailed}, "1Gi"},
-		"TooLarge": {"It is not even tried.", boundClaim(asking("2Ti")), &fakeStore{}, nil,
+		"TooLarge": {"A volume that is too large must not be tried.", boundClaim(asking("2Ti")), &fakeStore{}, nil,
 			[]string{reasonResizing, reasonFailed}, "1Gi"},
 	}
 	for name, tc := range cases {

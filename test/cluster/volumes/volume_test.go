@@ -43,13 +43,14 @@ func TestVolume(t *testing.T) {
 		plain  string
 		want   func(*corev1.PersistentVolume)
 	}{
-		"Disk": {"A disk of the node.", ClassLocal, "", func(*corev1.PersistentVolume) {}},
-		"Retain": {"The class says what becomes of it.", ClassRetain, "", func(pv *corev1.PersistentVolume) {
+		"Disk": {"The volume is a disk of the node.", ClassLocal, "", func(*corev1.PersistentVolume) {}},
+		"Retain": {"The StorageClass sets the reclaim policy.", ClassRetain, "", func(pv *corev1.PersistentVolume) {
 			pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 		}},
-		"Plain": {"A volume without an end says so.", ClassLocal, "no loop devices", func(pv *corev1.PersistentVolume) {
-			pv.Annotations = map[string]string{"local.example.test/plain-folder": "no loop devices"}
-		}},
+		"Plain": {"An annotation must report that the volume has no size limit.",
+			ClassLocal, "no loop devices", func(pv *corev1.PersistentVolume) {
+				pv.Annotations = map[string]string{"local.example.test/plain-folder": "no loop devices"}
+			}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -85,13 +86,15 @@ func TestOurs(t *testing.T) {
 		change func(*corev1.PersistentVolume)
 		want   bool
 	}{
-		"Ours": {"Made here.", func(*corev1.PersistentVolume) {}, true},
-		"OtherNode": {"Made by another node's provisioner.", func(pv *corev1.PersistentVolume) {
+		"Ours": {"The provisioner of this node created the volume.", func(*corev1.PersistentVolume) {}, true},
+		"OtherNode": {"The provisioner of another node created the volume.", func(pv *corev1.PersistentVolume) {
 			pv.Spec.NodeAffinity = onlyOn("node2")
 		}, false},
-		"HandMade":   {"Local, but nobody's.", func(pv *corev1.PersistentVolume) { pv.Annotations = nil }, false},
-		"NoAffinity": {"Not local to a node.", func(pv *corev1.PersistentVolume) { pv.Spec.NodeAffinity = nil }, false},
-		"NotLocal":   {"Another kind of volume.", func(pv *corev1.PersistentVolume) { pv.Spec.Local = nil }, false},
+		"HandMade": {"The volume was not created by a provisioner.",
+			func(pv *corev1.PersistentVolume) { pv.Annotations = nil }, false},
+		"NoAffinity": {"The volume does not belong to a node.",
+			func(pv *corev1.PersistentVolume) { pv.Spec.NodeAffinity = nil }, false},
+		"NotLocal": {"The volume is not a local volume.", func(pv *corev1.PersistentVolume) { pv.Spec.Local = nil }, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -22,7 +22,7 @@ func TestReadOptions(t *testing.T) {
 		want     want
 	}{
 		"everything": {
-			reason:   "Each setting has its variable.",
+			reason:   "Each option has its own variable.",
 			prefixes: []string{"MYSQL"},
 			env: map[string]string{
 				"MYSQL_ROOT_PASSWORD": "p", "MYSQL_ROOT_HOST": "h", "MYSQL_DATABASE": "d", "MYSQL_USER": "u", "MYSQL_PASSWORD": "q",
@@ -32,38 +32,38 @@ func TestReadOptions(t *testing.T) {
 				skipTimeZones: true}},
 		},
 		"file": {
-			reason:   "Editors end files with a line break; a password may still have one inside, and spaces at its ends.",
+			reason:   "Only line breaks at the end of the file must be removed from the password.",
 			prefixes: []string{"MYSQL"},
 			env:      map[string]string{"MYSQL_ROOT_PASSWORD_FILE": "/f"},
 			files:    map[string]string{"/f": " a\nb \n\n"},
 			want:     want{opts: options{rootPassword: " a\nb ", rootHost: "%"}},
 		},
 		"missing file": {
-			reason:   "It is no empty password.",
+			reason:   "A missing file must not result in an empty password.",
 			prefixes: []string{"MYSQL"},
 			env:      map[string]string{"MYSQL_ROOT_PASSWORD_FILE": "/f", "MYSQL_ALLOW_EMPTY_PASSWORD": "1"},
 			want:     want{err: "cannot read MYSQL_ROOT_PASSWORD_FILE"},
 		},
 		"both": {
-			reason:   "Nobody knows which one is meant.",
+			reason:   "A variable and its _FILE variant must not both be set.",
 			prefixes: []string{"MYSQL"},
 			env:      map[string]string{"MYSQL_DATABASE": "a", "MYSQL_DATABASE_FILE": "/f", "MYSQL_ROOT_PASSWORD": "p"},
 			want:     want{err: "both MYSQL_DATABASE and MYSQL_DATABASE_FILE are set"},
 		},
 		"none": {
-			reason:   "An open server has to be asked for.",
+			reason:   "A server without a password must be requested explicitly.",
 			prefixes: []string{"MYSQL"},
 			env:      map[string]string{"MYSQL_DATABASE": "a"},
 			want:     want{err: "password option is not specified"},
 		},
 		"first prefix": {
-			reason:   "MariaDB's own name wins over MySQL's, which is taken where there is none.",
+			reason:   "A variable of MariaDB must take precedence over the same variable of MySQL.",
 			prefixes: []string{"MARIADB", "MYSQL"},
 			env:      map[string]string{"MARIADB_ROOT_PASSWORD": "a", "MYSQL_ROOT_PASSWORD": "b", "MYSQL_DATABASE": "d"},
 			want:     want{opts: options{rootPassword: "a", rootHost: "%", database: "d"}},
 		},
 		"root as the user": {
-			reason:   "Root has a password of its own.",
+			reason:   "The regular user must not be root, which has its own password.",
 			prefixes: []string{"MYSQL"},
 			env:      map[string]string{"MYSQL_ROOT_PASSWORD": "a", "MYSQL_USER": "root"},
 			want:     want{err: "are for a regular user"},
@@ -101,7 +101,7 @@ func TestFirstSQL(t *testing.T) {
 		want   []string
 	}{
 		"mysql": {
-			reason: "MySQL's own image puts values into SQL as they are.",
+			reason: "MySQL's image inserts values into SQL without escaping them.",
 			flavor: mysql,
 			want: []string{
 				"SET autocommit = 1;\nSET SESSION sql_log_bin = 0;\n" +
@@ -116,7 +116,7 @@ func TestFirstSQL(t *testing.T) {
 			},
 		},
 		"mariadb": {
-			reason: "Whatever is in a name or a password stays in it.",
+			reason: "MariaDB's image escapes special characters in names and passwords.",
 			flavor: mariadb,
 			want: []string{
 				"SET autocommit = 1;\nSET SESSION sql_log_bin = 0;\n" + mariadb.cleanUp + ";\n" +

@@ -29,53 +29,57 @@ func TestLimits(t *testing.T) {
 		broken string
 		place  string
 	}{
-		"Fine": {reason: "It keeps all.", files: map[string]string{"room/a.go": good}},
-		"Vague": {reason: "One is too many, in tests as well.", broken: "names no thing", place: "room/a_test.go:3:5: of",
+		"Fine": {reason: "The package is within all limits.", files: map[string]string{"room/a.go": good}},
+		"Vague": {reason: "A single vague name must be reported, also in tests.",
+			broken: "names no thing", place: "room/a_test.go:3:5: of",
 			files: map[string]string{"room/a_test.go": "package room\n\nvar of int\n"}},
-		"VagueField": {reason: "A field is a name.", broken: "names no thing", place: "room/b.go:3:17: at",
+		"VagueField": {reason: "The name of a field must be checked.", broken: "names no thing", place: "room/b.go:3:17: at",
 			files: map[string]string{"room/b.go": "package room\n\ntype T struct { at int }\n"}},
-		"VagueParameter": {reason: "A parameter of a method of an interface is one.", broken: "names no thing",
+		"VagueParameter": {reason: "The name of a parameter in an interface must be checked.", broken: "names no thing",
 			place: ": said",
 			files: map[string]string{"room/b.go": "package room\n\ntype T interface{ Do(said int) }\n"}},
-		"VagueMethod": {reason: "A method of an interface is none.", files: map[string]string{
+		"VagueMethod": {reason: "The name of a method in an interface must not be checked.", files: map[string]string{
 			"room/b.go": "package room\n\ntype T interface{ to() }\n"}},
-		"Words": {reason: "Two of 302 are 0.66 %.", broken: "question word", place: "room/b.go:3:5: why",
+		"Words": {reason: "Two question words in 302 names are 0.66 %, which exceeds the limit.",
+			broken: "question word", place: "room/b.go:3:5: why",
 			files: map[string]string{"room/b.go": "package room\n\nvar why, into int\n" + manyNames.String()}},
-		"FewWords": {reason: "One of 301 is 0.33 %.", files: map[string]string{
+		"FewWords": {reason: "One question word in 301 names is 0.33 %, which is within the limit.", files: map[string]string{
 			"room/b.go": "package room\n\nvar why int\n" + manyNames.String()}},
-		"Long": {reason: "141 characters.", broken: "over 140 characters", place: "room/b.go:3",
+		"Long": {reason: "A line has 141 characters.", broken: "over 140 characters", place: "room/b.go:3",
 			files: map[string]string{"room/b.go": "package room\n\n// " + strings.Repeat("é", 138) + "\n" +
 				strings.Repeat("\n", 100)}},
-		"LongRaw": {reason: "A raw string has no place to break.", files: map[string]string{
+		"LongRaw": {reason: "A line with a raw string cannot be wrapped.", files: map[string]string{
 			"room/b.go": "package room\n\nvar x = `" + strings.Repeat("x", 140) + "`\n" + strings.Repeat("\n", 100)}},
-		"LongMarker": {reason: "A marker is one line.", files: map[string]string{
+		"LongMarker": {reason: "A line with a marker cannot be wrapped.", files: map[string]string{
 			"room/b.go": "package room\n\n// +" + strings.Repeat("x", 140) + "\n" + strings.Repeat("\n", 100)}},
-		"Wide": {reason: "One of 15 lines is over 120 characters.", broken: "over 120 characters", place: "room/b.go:3",
+		"Wide": {reason: "One of 15 lines has more than 120 characters.", broken: "over 120 characters", place: "room/b.go:3",
 			files: map[string]string{"room/b.go": "package room\n\n// " + strings.Repeat("x", 118) + "\n"}},
-		"Function": {reason: "61 lines.", broken: "longest function", place: "room/b.go:3:1: openSlowly",
+		"Function": {reason: "A function has 61 lines.", broken: "longest function", place: "room/b.go:3:1: openSlowly",
 			files: map[string]string{"room/b.go": "package room\n\nfunc openSlowly() {\n" +
 				strings.Repeat("\tcloseDoor()\n", 61) + "}\n"}},
-		"TestFunction": {reason: "Tests have long tables.", files: map[string]string{
+		"TestFunction": {reason: "A test function may have a long table.", files: map[string]string{
 			"room/b_test.go": "package room\n\nfunc openSlowly() {\n" + strings.Repeat("\tcloseDoor()\n", 61) + "}\n"}},
-		"Package": {reason: "6,001 lines in one, while the median is small.", broken: "largest package", place: "hall 60",
+		"Package": {reason: "A package has 6,001 lines, although the median is small.",
+			broken: "largest package", place: "hall 60",
 			files: map[string]string{"hall/b.go": "package hall\n" + strings.Repeat("\n", 6000),
 				"attic/a.go": "package attic\n"}},
-		"Packages": {reason: "Two of three are over 900 lines.", broken: "median package", place: "attic 901",
+		"Packages": {reason: "Two of three packages have more than 900 lines.", broken: "median package", place: "attic 901",
 			files: map[string]string{"hall/b.go": "package hall\n" + strings.Repeat("\n", 900), "attic/a.go": "package attic\n" +
 				strings.Repeat("\n", 900)}},
-		"Methods": {reason: "43.", broken: "methods has the type", place: "room.T 43",
+		"Methods": {reason: "A type has 43 methods.", broken: "methods has the type", place: "room.T 43",
 			files: map[string]string{"room/b.go": "package room\n\ntype T struct{}\n" +
 				functions(43, "func (T) Open%d() {}\n")}},
-		"OneWord": {reason: "One of three.", broken: "named by one word", place: "room/b.go:3:1: open",
+		"OneWord": {reason: "One of three functions has a name of one word.",
+			broken: "named by one word", place: "room/b.go:3:1: open",
 			files: map[string]string{"room/b.go": "package room\n\nfunc open() {}\n"}},
-		"ImportUp": {reason: "The catalog knows nothing of backups.", broken: "up the order",
+		"ImportUp": {reason: "The package catalog must not import the package backup.", broken: "up the order",
 			place: "controller/internal/catalog imports controller/internal/backup",
 			files: map[string]string{"controller/internal/catalog/b.go": "package catalog\n\nimport _ " +
 				"\"github.com/crossplane-mysql/crossplane-mysql/controller/internal/backup\"\n"}},
-		"ImportDown": {reason: "That is the order.", files: map[string]string{
+		"ImportDown": {reason: "The package backup may import the package catalog.", files: map[string]string{
 			"controller/internal/backup/b.go": "package backup\n\nimport _ " +
 				"\"github.com/crossplane-mysql/crossplane-mysql/controller/internal/catalog\"\n"}},
-		"ImportUnknown": {reason: "A package without a place is said.", broken: "up the order",
+		"ImportUnknown": {reason: "A package that is not in the list of the order must be reported.", broken: "up the order",
 			place: "controller/internal/cellar has no place",
 			files: map[string]string{"controller/internal/cellar/b.go": "package cellar\n"}},
 	}
