@@ -34,7 +34,7 @@ type undoCommand struct {
 // Help returns additional text for the output of --help.
 func (*undoCommand) Help() string {
 	return "Brings back the rows that one transaction deleted or changed, while the server keeps running. It requires " +
-		"spec.backup.continuous. The command creates two temporary instances: one with the data right before the " +
+		"an archived binary log, which each instance with a BackupStore has. The command creates two temporary instances: one with the data right before the " +
 		"transaction, and one with the data right after it. The rows that differ are compared with the running server. The " +
 		"command prints the SQL that brings them back, asks, and runs it in one transaction. Rows and columns that a later " +
 		"transaction wrote stay as they are. Rows that the transaction inserted stay, too. The temporary instances need as " +
@@ -72,7 +72,7 @@ func (c *undoCommand) run(ctx context.Context, s *session, answers io.Reader) (e
 	if err != nil || id == nil {
 		return err
 	}
-	temporary := newTemporary(s, claim, *id)
+	temporary := newTemporary(s, claim, *id, c.Timeout)
 	defer func() {
 		switch {
 		case !c.Keep:
@@ -82,7 +82,7 @@ func (c *undoCommand) run(ctx context.Context, s *session, answers io.Reader) (e
 				temporary.before, temporary.after)
 		}
 	}()
-	before, after, err := temporary.openBoth(ctx, c.Timeout)
+	before, after, err := temporary.openBoth(ctx)
 	if err != nil {
 		return err
 	}
@@ -123,10 +123,11 @@ func checkUndo(claim *instance.Composite) error {
 	switch {
 	case claim.Type != v1.TypeMySQL:
 		return plainf("%s is a Database: its binary log is not archived, so its transactions cannot be undone", claim.GetName())
-	case claim.Spec.Backup.Continuous == nil:
-		return plainf("%s has no spec.backup.continuous, so its transactions cannot be undone. To get the rows of its last "+
-			"backup, restore it next to the instance: kubectl mysql restore --from %s --to %s", claim.GetName(), claim.GetName(),
-			temporaryName(claim.GetName(), "backup", ""))
+	case !claim.Spec.AllowsArchive() || claim.Status.BackupStore == "":
+		return plainf("the binary log of %s is not archived, so its transactions cannot be undone. The archive requires "+
+			"spec.backup.storeRef, and is off with backup.continuous.enabled: false or deletionPolicy: Discard. To get the rows "+
+			"of its last backup, restore it next to the instance: kubectl mysql restore --from %s --to %s", claim.GetName(),
+			claim.GetName(), temporaryName(claim.GetName(), "backup", ""))
 	}
 	return nil
 }

@@ -42,12 +42,14 @@ spec:
   deletionPolicy: Backup
   backup: {storeRef: {name: offsite}, continuous: {}, schedule: {cron: "0 2 * * *"}}
   restore: {backup: old}
+status:
+  internal: {backupStore: offsite}
 `
 
 // TestTemporaryClaim checks the spec of a temporary instance: it has the same data and password, and takes no backups.
 func TestTemporaryClaim(t *testing.T) {
 	s, _, _ := newSession(t)
-	temporary := newTemporary(s, parse(t, undone), accident)
+	temporary := newTemporary(s, parse(t, undone), accident, time.Second)
 	got := temporary.newClaim(temporary.before, "before:"+accident.String())
 	want := parse(t, `apiVersion: otus.homework/v1
 kind: MySQL
@@ -101,12 +103,12 @@ func TestTemporaryInstances(t *testing.T) {
 		"Deleted": {change: func(u *unstructured.Unstructured) {
 			u.SetDeletionTimestamp(&metav1.Time{Time: now})
 			u.SetFinalizers([]string{"a/b"})
-		}, want: "is being deleted", stays: true},
+		}, want: "The deletion continues", stays: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var existing []client.Object
 			s, _, _ := newSession(t)
-			temporary := newTemporary(s, source, accident)
+			temporary := newTemporary(s, source, accident, 50*time.Millisecond)
 			if tc.change != nil {
 				u := temporary.newClaim(temporary.before, "before:"+accident.String())
 				tc.change(u)
@@ -142,7 +144,11 @@ func TestUndoIsRefused(t *testing.T) {
 		"Table":    {command: undoCommand{Before: accident.String(), Table: []string{"orders"}}, want: "write it as DATABASE.TABLE"},
 		"NotThere": {command: undoCommand{Name: "other", Before: accident.String()}, want: `there is no MySQL "other"`},
 		"NoArchive": {command: undoCommand{Name: "shop", Before: accident.String()},
-			claim: strings.Replace(undone, "continuous: {}, ", "", 1), want: "has no spec.backup.continuous"},
+			claim: strings.Replace(undone, "continuous: {}", "continuous: {enabled: false}", 1), want: "is not archived"},
+		"NoStore": {command: undoCommand{Name: "shop", Before: accident.String()},
+			claim: strings.Replace(undone, "backupStore: offsite", "", 1), want: "is not archived"},
+		"Default": {command: undoCommand{Name: "shop", Before: accident.String()},
+			claim: strings.Replace(undone, "continuous: {}, ", "", 1), want: "does not accept clients"},
 		"NotServing": {command: undoCommand{Name: "shop", Before: accident.String()}, want: "does not accept clients"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -131,13 +131,16 @@ type temporary struct {
 	source        *instance.Composite
 	id            binlog.GTID
 	before, after string
+	// limit is the time to wait for an instance.
+	limit time.Duration
 	// isCreated is true once an instance may exist.
 	isCreated bool
 }
 
-func newTemporary(s *session, source *instance.Composite, id binlog.GTID) *temporary {
-	return &temporary{session: s, source: source, id: id, before: temporaryName(source.GetName(), "before", id.String()),
-		after: temporaryName(source.GetName(), "after", id.String())}
+func newTemporary(s *session, source *instance.Composite, id binlog.GTID, limit time.Duration) *temporary {
+	return &temporary{session: s, source: source, id: id, limit: limit,
+		before: temporaryName(source.GetName(), "before", id.String()),
+		after:  temporaryName(source.GetName(), "after", id.String())}
 }
 
 // temporaryName returns the name of a temporary instance. It depends on the transaction, so that a second run finds it.
@@ -161,17 +164,17 @@ func (t *temporary) ownerLabel() string {
 }
 
 // openBoth creates both instances, waits for them, and logs in.
-func (t *temporary) openBoth(ctx context.Context, limit time.Duration) (before, after *openedServer, err error) {
+func (t *temporary) openBoth(ctx context.Context) (before, after *openedServer, err error) {
 	if err := t.createOne(ctx, t.before, v1.MomentBefore+t.id.String()); err != nil {
 		return nil, nil, err
 	}
 	if err := t.createOne(ctx, t.after, t.id.String()); err != nil {
 		return nil, nil, err
 	}
-	if before, err = t.openOne(ctx, t.before, limit); err != nil {
+	if before, err = t.openOne(ctx, t.before); err != nil {
 		return nil, nil, err
 	}
-	if after, err = t.openOne(ctx, t.after, limit); err != nil {
+	if after, err = t.openOne(ctx, t.after); err != nil {
 		before.close()
 		return nil, nil, err
 	}
@@ -222,21 +225,46 @@ func (t *temporary) createOne(ctx context.Context, name, moment string) error {
 		return plainf("%s %q already exists, and was not created by this command for this transaction: rename or delete it",
 			s.kind.Kind, name)
 	case found.GetDeletionTimestamp() != nil:
-		return plainf("%s %q of an earlier run is being deleted: run the command again in a minute", s.kind.Kind, name)
+		if err := t.awaitDeletion(ctx, found); err != nil {
+			return err
+		}
+		return t.createOne(ctx, name, moment)
 	}
 	s.sayf("Using the temporary %s %s/%s of an earlier run.", s.kind.Kind, s.namespace, name)
 	return nil
+}
+
+// awaitDeletion waits until an instance that is being deleted is gone.
+func (t *temporary) awaitDeletion(ctx context.Context, deleted *unstructured.Unstructured) error {
+	s := t.session
+	s.sayf("Waiting until the temporary %s %s/%s of an earlier run is deleted.", s.kind.Kind, s.namespace, deleted.GetName())
+	ctx, cancel := context.WithTimeoutCause(ctx, t.limit, fmt.Errorf("the timeout of %s expired", t.limit))
+	defer cancel()
+	for {
+		found, err := s.get(ctx, s.kind, deleted.GetName())
+		switch {
+		case kerrors.IsNotFound(err), err == nil && found.GetUID() != deleted.GetUID():
+			return nil
+		case err != nil && ctx.Err() == nil && !instance.IsPassing(err):
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("stopped waiting (%w). The deletion continues: %s", context.Cause(ctx), s.statusOf(deleted.GetName()))
+		case <-time.After(s.pause):
+		}
+	}
 }
 
 // archiveDelay is the time after which a transaction should be in the archive.
 const archiveDelay = 3 * time.Minute
 
 // openOne waits until a temporary instance accepts clients, and logs in.
-func (t *temporary) openOne(ctx context.Context, name string, limit time.Duration) (*openedServer, error) {
+func (t *temporary) openOne(ctx context.Context, name string) (*openedServer, error) {
 	s := t.session
 	begun := s.now()
 	command := &restoreCommand{From: t.source.GetName(), To: name}
-	made, err := s.await(ctx, name, limit, func(c *instance.Composite) (string, bool, error) {
+	made, err := s.await(ctx, name, t.limit, func(c *instance.Composite) (string, bool, error) {
 		line, done, err := command.look(c)
 		if err != nil && isNotArchived(err) && s.now().Sub(begun) < archiveDelay {
 			return "Waiting until the transaction is archived", false, nil

@@ -15,6 +15,7 @@ const (
 	ordersName     = "orders"
 	ordersBefore   = ordersName + "-before"
 	ordersDatabase = "shop"
+	ordersPassword = "orders-password"
 	ordersImage    = "mysql:8.4" // MySQL 5.7 cannot archive its binary log in a way that the product supports.
 )
 
@@ -59,14 +60,17 @@ func (d *demo) mistake(ctx context.Context) error {
 		return err
 	}
 	d.screen.sayf("The server of the second before, next to the one that runs:")
+	d.screen.show(before.sqlFunction())
 	return before.hasRows(ctx, "lamp", "chair", "table")
 }
 
-// serverOf returns a demo of another instance, whose password the controller generates.
+// serverOf returns a demo of another instance.
 func (d *demo) serverOf(name string) *demo {
-	other, generated := *d, *d.api
-	generated.stated = false
-	other.api, other.name, other.database, other.last = &generated, name, ordersDatabase, ""
+	other := *d
+	other.name, other.database, other.last = name, ordersDatabase, ""
+	if d.api.stated {
+		other.password, other.originalPassword = ordersPassword, ordersPassword
+	}
 	return &other
 }
 
@@ -77,8 +81,12 @@ func (d *demo) ordersManifest() (string, error) {
 		return "", err
 	}
 	group := regexp.MustCompile(`(?m)^apiVersion: .*$`).FindString(string(raw))
-	return fmt.Sprintf("%s\nkind: MySQL\nmetadata:\n  name: %s\nspec:\n  image: %s\n  database: %s\n  storageSize: 1Gi\n"+
-		"  backup:\n    storeRef:\n      name: %s\n", group, d.name, ordersImage, d.database, d.storeName()), nil
+	text := fmt.Sprintf("%s\nkind: MySQL\nmetadata:\n  name: %s\nspec:\n  image: %s\n  database: %s\n", group, d.name,
+		ordersImage, d.database)
+	if d.api.stated {
+		text += "  password: " + ordersPassword + "\n"
+	}
+	return text + "  storageSize: 1Gi\n  backup:\n    storeRef:\n      name: " + d.storeName() + "\n", nil
 }
 
 // createOrders creates the instance with its rows, and waits until its binary log is archived.
@@ -98,6 +106,7 @@ func (d *demo) createOrders(ctx context.Context) error {
 	if err := d.learnPassword(ctx); err != nil {
 		return err
 	}
+	d.screen.show(d.sqlFunction())
 	if err := d.kube.enterCommand(ctx, d.sql(d.password, createOrders)); err != nil {
 		return err
 	}

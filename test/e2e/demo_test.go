@@ -31,8 +31,11 @@ func playDemo(t *testing.T, api, manifest, gone, sql string) {
 	t.Helper()
 	ns := framework.NewNamespace(t)
 	claim := framework.ReadObjects(t, manifest, ns)[0]
-	s := &framework.Server{Namespace: ns, Name: claim.GetName(), Claim: claim}
-	t.Cleanup(func() { s.Discard(t) })
+	for _, name := range []string{claim.GetName(), "orders", "orders-before"} {
+		each := claim.DeepCopy()
+		each.SetName(name)
+		t.Cleanup(func() { (&framework.Server{Namespace: ns, Name: name, Claim: each}).Discard(t) })
+	}
 	store := "demo-store-" + ns
 	framework.AllowBackupStore(t, store)
 	t.Cleanup(func() {
@@ -58,12 +61,13 @@ func playDemo(t *testing.T, api, manifest, gone, sql string) {
 	const rows = "|  1 | some data   |\n|  2 | some data-2 |\n"
 	rest := printed.String()
 	for _, want := range []string{
-		"== 4/8 ", rows,
-		"== 5/8 ", " BackingUp", gone, "Verified",
-		"== 6/8 ", "Restoring DB have succeed", sql, rows,
-		"== 7/8 ", "The new password is accepted", "The old password is refused", "ERROR 1045", "$ sql n3w-password ", rows,
-		"== 8/8 ", "kubectl mysql store-key", "True", gone, store, "Restoring DB have succeed",
+		"== 4/9 ", rows,
+		"== 5/9 ", " BackingUp", gone, "Verified",
+		"== 6/9 ", "Restoring DB have succeed", sql, rows,
+		"== 7/9 ", "The new password is accepted", "The old password is refused", "ERROR 1045", "$ sql n3w-password ", rows,
+		"== 8/9 ", "kubectl mysql store-key", "True", gone, store, "Restoring DB have succeed",
 		sql, rows,
+		"== 9/9 ", "kubectl mysql undo", "The transaction is committed.", "lamp", "kubectl mysql restore", "lamp",
 		"Done: ", "Go on by hand:", "End it:",
 	} {
 		_, after, found := strings.Cut(rest, want)

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -66,12 +67,13 @@ func TestUndo(t *testing.T) {
 	if got := query(items); got != cascaded {
 		t.Errorf("want the rows\n%s\ngot\n%s", cascaded, got)
 	}
-	out, err := kubectl.try(t.Context(), s, "mysql", "list")
-	if err != nil || strings.Contains(out, "-before-") || strings.Contains(out, "-after-") {
-		if !strings.Contains(out, "Deleting") {
-			t.Errorf("the temporary instances are not deleted: %v, %s", err, out)
+	framework.Eventually(t, "the temporary instances are gone", func(ctx context.Context) error {
+		out, err := kubectl.try(ctx, s, "mysql", "list")
+		if err == nil && (strings.Contains(out, "-before-") || strings.Contains(out, "-after-")) {
+			err = errors.New(out)
 		}
-	}
+		return err
+	})
 	s.Delete(t)
 }
 
