@@ -396,9 +396,14 @@ func TestStoreChanges(t *testing.T) {
 	if r := remote(begins.Changes); r.Store != modelStore || r.Prefix != dir || r.Archive != "" {
 		t.Errorf("a backup may write %+v", r)
 	}
-	publishes := Next(fenced(toStore, withJob(sent)))
-	if r := remote(publishes.Changes); verbs(
-		publishes.Changes) != "Patch XMySQL, Patch PersistentVolume, Patch PersistentVolumeClaim, Publish BackupRecord" || r.Entry.Spec.Archive.Path != dir+"/k7v2m9xw4q.tar.zst.age" || r.Entry.Spec.Archive.PVCName != "" || string(r.Entry.Manifest) != `{"format":1}` {
+	completed := metav1.NewTime(now.Add(-time.Minute))
+	publishes := Next(fenced(toStore, withJob(sent), func(s *instance.State) {
+		s.BackupJob.Status.CompletionTime = &completed
+	}))
+	want := "Patch XMySQL, Patch PersistentVolume, Patch PersistentVolumeClaim, Publish BackupRecord"
+	if r := remote(publishes.Changes); verbs(publishes.Changes) != want ||
+		r.Entry.Spec.Archive.Path != dir+"/k7v2m9xw4q.tar.zst.age" || r.Entry.Spec.Archive.PVCName != "" ||
+		string(r.Entry.Manifest) != `{"format":1}` || !completed.Equal(r.Entry.Spec.CompletedAt) {
 		t.Errorf("got %s, %+v", verbs(publishes.Changes), r)
 	}
 	if got := verbs(Next(fenced(toStore, entryInStore)).
