@@ -8,7 +8,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/fn/placement"
 )
 
-// A templateInput is the part of a claim's spec that determines the server's pod and my.cnf. A change of it restarts
+// A templateInput is the part of a claim's spec that determines my.cnf and the server's pod. A change of it restarts
 // the server and applies the current platform policy. Its digest must be the same in every release, because a
 // different digest restarts every server. Each new field therefore needs omitempty.
 type templateInput struct {

@@ -3,11 +3,14 @@
 package recovery_test
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"go/scanner"
+	"go/token"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -21,7 +24,7 @@ import (
 
 // A result is the result of a cell.
 type result struct {
-	// Digest is the hash of all files that can affect the result. Commit and Store are for information.
+	// Digest is the hash of all code that can affect the result, without comments. Commit and Store are for information.
 	Digest string `json:"digest"`
 	Commit string `json:"commit"`
 	Store  string `json:"store"`
@@ -63,7 +66,7 @@ func newResults(t *testing.T) *results {
 			}
 			raw, err := os.ReadFile(name) //nolint:gosec // A file of this repository.
 			must(t, err)
-			_, _ = fmt.Fprintf(sum, "%s %d\n%s", name, len(raw), raw)
+			_, _ = fmt.Fprintf(sum, "%s\n%s\n", name, codeOf(raw))
 		}
 	}
 	r.digest = hex.EncodeToString(sum.Sum(nil))[:12]
@@ -80,6 +83,21 @@ func newResults(t *testing.T) *results {
 	must(t, err)
 	must(t, json.Unmarshal(raw, &r.all))
 	return r
+}
+
+// codeOf returns the tokens of a Go file without comments, which cannot affect the results.
+func codeOf(raw []byte) []byte {
+	files := token.NewFileSet()
+	var in scanner.Scanner
+	in.Init(files.AddFile("", files.Base(), len(raw)), raw, nil, 0)
+	var out []byte
+	for {
+		_, kind, text := in.Scan()
+		if kind == token.EOF {
+			return out
+		}
+		out = append(append(out, cmp.Or(text, kind.String())...), ' ')
+	}
 }
 
 // hasPassed reports whether a cell need not run.

@@ -43,8 +43,8 @@ func BasesOf(records []v1.BackupRecord) (bases []recovery.Base, backups []*v1.Ba
 // time, the result is estimated, because the completion time in its status is then the time of its creation.
 func completionOf(r *v1.BackupRecord) (out time.Time, isEstimated bool) {
 	const rounding = time.Second // The times have whole seconds.
-	if at := r.Spec.CompletedAt; at != nil {
-		return at.Add(rounding), false
+	if known := r.Spec.CompletedAt; known != nil {
+		return known.Add(rounding), false
 	}
 	out = r.Status.CompletionTime.Add(rounding)
 	if begun := r.Spec.AnnouncedAt; begun != nil {

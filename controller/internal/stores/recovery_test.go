@@ -224,17 +224,17 @@ func TestPlanAfterStep(t *testing.T) {
 // TestCompletionTime checks the time at which a backup is assumed to be complete.
 func TestCompletionTime(t *testing.T) {
 	begun := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
-	at := func(d time.Duration) *metav1.Time { return &metav1.Time{Time: begun.Add(d)} }
+	after := func(d time.Duration) *metav1.Time { return &metav1.Time{Time: begun.Add(d)} }
 	for name, tc := range map[string]struct {
 		announced, completed, status *metav1.Time
 		want                         time.Duration
 		isEstimated                  bool
 	}{
-		"Own":           {completed: at(time.Minute), status: at(2 * time.Minute), want: time.Minute},
-		"Imported":      {announced: at(0), completed: at(time.Minute), status: at(48 * time.Hour), want: time.Minute},
-		"Earlier":       {status: at(2 * time.Minute), want: 2 * time.Minute},
-		"EarlierImport": {announced: at(0), status: at(48 * time.Hour), want: time.Hour - time.Second, isEstimated: true},
-		"ImportedSoon":  {announced: at(0), status: at(time.Minute), want: time.Minute, isEstimated: true},
+		"Own":           {completed: after(time.Minute), status: after(2 * time.Minute), want: time.Minute},
+		"Imported":      {announced: after(0), completed: after(time.Minute), status: after(48 * time.Hour), want: time.Minute},
+		"Earlier":       {status: after(2 * time.Minute), want: 2 * time.Minute},
+		"EarlierImport": {announced: after(0), status: after(48 * time.Hour), want: time.Hour - time.Second, isEstimated: true},
+		"ImportedSoon":  {announced: after(0), status: after(time.Minute), want: time.Minute, isEstimated: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &v1.BackupRecord{Spec: v1.BackupRecordSpec{AnnouncedAt: tc.announced, CompletedAt: tc.completed},
