@@ -33,13 +33,14 @@ type undoCommand struct {
 
 // Help returns additional text for the output of --help.
 func (*undoCommand) Help() string {
-	return "Brings back the rows that one transaction deleted or changed, while the server keeps running. It requires " +
-		"an archived binary log, which each instance with a BackupStore has. The command creates two temporary instances: " +
+	return "Brings back the rows that one transaction deleted or changed, while the server keeps running. It requires an " +
+		"archived binary log, which each instance with a BackupStore has. The command creates two temporary instances: " +
 		"one with the data right before the transaction, and one with the data right after it. The rows that differ are " +
-		"compared with the running server. The command prints the SQL that brings them back, asks, and runs it in one transaction. Rows and columns that a later " +
-		"transaction wrote stay as they are. Rows that the transaction inserted stay, too. The temporary instances need as " +
-		"much storage as the instance, and are deleted at the end. Required permissions: get and create MySQL, and delete the " +
-		"temporary ones, get the connection Secrets, get Services and pods, and create pods/portforward."
+		"compared with the running server. The command prints the SQL that brings them back, asks, and runs it in one " +
+		"transaction. Rows and columns that a later transaction wrote stay as they are. Rows that the transaction " +
+		"inserted stay, too. The temporary instances need as much storage as the instance, and are deleted at the end. " +
+		"Required permissions: get and create MySQL, and delete the temporary ones, get the connection Secrets, get " +
+		"Services and pods, and create pods/portforward."
 }
 
 // Run undoes the transaction.
