@@ -105,6 +105,8 @@ type runningArchiver struct {
 	// retried is the first progress after the last failure, or nil.
 	retried  *logarchive.Progress
 	keepFrom time.Time
+	// logRetention is the time for which the server keeps its binary log. 0 means that it is unknown or unlimited.
+	logRetention time.Duration
 }
 
 // Reconcile starts and stops the archivers of all instances with a name, and reports their progress.
@@ -289,7 +291,8 @@ func (r *archivingReconciler) statusOf(ctx context.Context, s *instance.State, a
 		out.Unsupported = a.isUnsuitable()
 		return out, nil
 	}
-	out := &v1.ArchivingStatus{OK: failure == "", Message: failure, Unsupported: a.isUnsuitable()}
+	out := &v1.ArchivingStatus{OK: failure == "", Message: withLossTime(failure, p.Until, a.retention()),
+		Unsupported: a.isUnsuitable()}
 	begun, err := p.Timeline.Begun()
 	if err != nil {
 		return nil, err
@@ -304,6 +307,7 @@ func (r *archivingReconciler) statusOf(ctx context.Context, s *instance.State, a
 		return nil, err
 	case ok:
 		out.From = &metav1.Time{Time: from.Truncate(time.Second)}
+		out.Message = cmp.Or(out.Message, shortRetention(a.retention()))
 		return out, nil
 	case failure == "":
 		out.Message = "A recovery is possible after the next verified backup"
@@ -445,6 +449,9 @@ func (r *archivingReconciler) connect(ctx context.Context, a *runningArchiver,
 	if err != nil {
 		return nil, binlog.State{}, err
 	}
+	a.mu.Lock()
+	a.logRetention = s.State.ExpireAfter
+	a.mu.Unlock()
 	return s, s.State, nil
 }
 
@@ -536,6 +543,12 @@ func (a *runningArchiver) neededFrom() time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.keepFrom
+}
+
+func (a *runningArchiver) retention() time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.logRetention
 }
 
 func (a *runningArchiver) state() (logarchive.Progress, string) {

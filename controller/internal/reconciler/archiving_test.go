@@ -98,6 +98,35 @@ func minuteAt(minute int) *metav1.Time {
 	return &metav1.Time{Time: time.Date(2026, 11, 30, 12, minute, 0, 0, time.UTC)}
 }
 
+// TestLogRetention checks what a status says about the time for which the server keeps its binary log.
+func TestLogRetention(t *testing.T) {
+	for kept, want := range map[time.Duration]string{
+		0: "", 24 * time.Hour: "", time.Hour: "The server deletes its binary log after 1h0m0s (binlog_expire_logs_seconds). If the " +
+			"archive is interrupted for longer, transactions are lost for a recovery. Set at least 86400",
+	} {
+		if got := shortRetention(kept); got != want {
+			t.Errorf("%s: want %q, got %q", kept, want, got)
+		}
+	}
+	until := minuteAt(10).Add(time.Millisecond)
+	for name, tc := range map[string]struct {
+		failure string
+		until   time.Time
+		kept    time.Duration
+		want    string
+	}{
+		"Works":     {until: until, kept: time.Hour},
+		"Fails":     {failure: "no store", until: until, kept: time.Hour, want: "no store. From 2026-11-30T13:10:00Z on, the server deletes"},
+		"Unlimited": {failure: "no store", until: until, want: "no store"},
+		"Nothing":   {failure: "no store", kept: time.Hour, want: "no store"},
+	} {
+		got := withLossTime(tc.failure, tc.until, tc.kept)
+		if !strings.HasPrefix(got, tc.want) || (got == tc.failure) != (tc.want == tc.failure) {
+			t.Errorf("%s: want %q, got %q", name, tc.want, got)
+		}
+	}
+}
+
 func TestIsArchivingNews(t *testing.T) {
 	works := v1.ArchivingStatus{OK: true, Since: minuteAt(0), Until: minuteAt(10), From: minuteAt(5)}
 	for name, tc := range map[string]struct {

@@ -36,6 +36,28 @@ func statusAtStart(previous *v1.ArchivingStatus, failure string, waited time.Dur
 	return out
 }
 
+// leastRetention is the time for which a server should keep its binary log, so that a store can be repaired meanwhile.
+const leastRetention = 24 * time.Hour
+
+// shortRetention returns a warning if a server keeps its binary log for a short time only. 0 means that the time is unknown
+// or unlimited.
+func shortRetention(kept time.Duration) string {
+	if kept == 0 || kept >= leastRetention {
+		return ""
+	}
+	return fmt.Sprintf("The server deletes its binary log after %s (binlog_expire_logs_seconds). If the archive is interrupted "+
+		"for longer, transactions are lost for a recovery. Set at least %.0f", kept, leastRetention.Seconds())
+}
+
+// withLossTime adds the time at which the server deletes the first transaction that is not archived.
+func withLossTime(failure string, until time.Time, kept time.Duration) string {
+	if failure == "" || kept == 0 || until.IsZero() {
+		return failure
+	}
+	return fmt.Sprintf("%s. From %s on, the server deletes transactions that are not archived (binlog_expire_logs_seconds)",
+		failure, until.Add(kept).UTC().Format(time.RFC3339))
+}
+
 // An archivingEvent is an event about the archive of a binary log.
 type archivingEvent struct {
 	announcement
