@@ -219,19 +219,23 @@ func TestFailureRemains(t *testing.T) {
 		{reason: "A segment is stored.", progress: progressAt(first, 1, 2), until: 2},
 		{reason: "The server had nothing to send.", progress: progressAt(first, 1, 9), until: 9},
 		{reason: "The connection broke.", failure: "EOF on port 3306", isNews: true, want: "EOF on port 3306", until: 9},
-		{reason: "Another port is no news.", failure: "EOF on port 3307", want: "EOF on port 3306", until: 9},
+		{reason: "Only the port in the error differs, so the failure must not be reported again.",
+			failure: "EOF on port 3307", want: "EOF on port 3306", until: 9},
 		{reason: "A retry has stored nothing, and reports the earlier time in the store.", progress: progressAt(first, 1, 8),
 			want: "EOF on port 3306", until: 9},
-		{reason: "The retry reports the same.", progress: progressAt(first, 1, 8), want: "EOF on port 3306", until: 9},
-		{reason: "It failed again.", failure: "EOF on port 3308", want: "EOF on port 3306", until: 9},
-		{reason: "Another failure.", failure: "access denied", isNews: true, want: "access denied", until: 9},
-		{reason: "A retry.", progress: progressAt(first, 1, 8), want: "access denied", until: 9},
+		{reason: "The retry still reports no new segment, so the failure must remain.",
+			progress: progressAt(first, 1, 8), want: "EOF on port 3306", until: 9},
+		{reason: "The retry failed with the same error.", failure: "EOF on port 3308", want: "EOF on port 3306", until: 9},
+		{reason: "A different failure must be reported.", failure: "access denied", isNews: true, want: "access denied", until: 9},
+		{reason: "The retry stored no new segment, so the failure must remain.",
+			progress: progressAt(first, 1, 8), want: "access denied", until: 9},
 		{reason: "A segment is stored, although the time is the same.", progress: progressAt(first, 2, 9), isNews: true, until: 9},
 		{reason: "The connection broke.", failure: "EOF", isNews: true, want: "EOF", until: 9},
-		{reason: "A retry.", progress: progressAt(first, 2, 9), want: "EOF", until: 9},
+		{reason: "The retry stored no new segment, so the failure must remain.", progress: progressAt(first, 2, 9), want: "EOF", until: 9},
 		{reason: "The server had nothing to send.", progress: progressAt(first, 2, 10), isNews: true, until: 10},
 		{reason: "The connection broke.", failure: "EOF", isNews: true, want: "EOF", until: 10},
-		{reason: "A new timeline is news. Nothing is stored in it.", progress: progressAt(second, 0, 3), isNews: true, want: "EOF",
+		{reason: "A new timeline must be reported, but the failure remains until something is stored in it.",
+			progress: progressAt(second, 0, 3), isNews: true, want: "EOF",
 			until: 3},
 		{reason: "The server had nothing to send.", progress: progressAt(second, 0, 4), isNews: true, until: 4},
 	} {
@@ -465,31 +469,34 @@ func TestArchivingStory(t *testing.T) {
 		do     func()
 		want   []string
 	}{
-		{reason: "It begins.", do: func() {}},
-		{reason: "It has begun.", do: func() { a.archiver.report(progressAt(first, 0, 1, noSegmentYet)) }},
-		{reason: "It goes on.", do: func() { a.archiver.report(progressAt(first, 1, 9, noSegmentYet)) }},
-		{reason: "The status cannot be written.", do: func() {
+		{reason: "The archive has not begun yet.", do: func() {}},
+		{reason: "The archive has begun.", do: func() { a.archiver.report(progressAt(first, 0, 1, noSegmentYet)) }},
+		{reason: "The archiver has stored a segment.", do: func() { a.archiver.report(progressAt(first, 1, 9, noSegmentYet)) }},
+		{reason: "The archiver failed, but the status cannot be written, so no event must be sent.", do: func() {
 			a.archiver.fail("no store", false)
 			a.fails = errBoom
 		}},
-		{reason: "It can.", do: func() { a.fails = nil }, want: []string{"Warning ArchivingInterrupted"}},
-		{reason: "A retry.", do: func() { a.archiver.report(progressAt(first, 1, 8, "")) }},
-		{reason: "It fails again.", do: func() { a.archiver.fail("no server", false) }},
-		{reason: "The controller restarts.", do: func() {
+		{reason: "The status can be written again, so the delayed event must be sent.",
+			do: func() { a.fails = nil }, want: []string{"Warning ArchivingInterrupted"}},
+		{reason: "The retry has stored nothing yet.", do: func() { a.archiver.report(progressAt(first, 1, 8, "")) }},
+		{reason: "The archiver fails again, which must not be reported twice.", do: func() { a.archiver.fail("no server", false) }},
+		{reason: "The controller restarts while the failure remains.", do: func() {
 			a.archiver = offsiteArchiver(a.key, a.gauges.now)
 			a.running[a.state.Instance.XR] = a.archiver
 		}},
-		{reason: "It works again.", do: func() { a.archiver.report(progressAt(first, 1, 9, "")) },
+		{reason: "The archiver has stored a segment after the failure.", do: func() { a.archiver.report(progressAt(first, 1, 9, "")) },
 			want: []string{"Normal ArchivingResumed"}},
-		{reason: "The controller restarts.", do: func() {
+		{reason: "The controller restarts, which must not cause an event.", do: func() {
 			a.archiver = offsiteArchiver(a.key, a.gauges.now)
 			a.running[a.state.Instance.XR] = a.archiver
 		}},
-		{reason: "It works.", do: func() { a.archiver.report(progressAt(first, 1, 10, "")) }},
-		{reason: "The log was reset.", do: func() { a.archiver.report(progressAt(second, 0, 20, "the log was reset")) },
+		{reason: "The archiver works after the restart.", do: func() { a.archiver.report(progressAt(first, 1, 10, "")) }},
+		{reason: "The binary log was reset, so the archive has a gap.",
+			do:   func() { a.archiver.report(progressAt(second, 0, 20, "the log was reset")) },
 			want: []string{"Warning ArchiveGap"}},
-		{reason: "It goes on.", do: func() { a.archiver.report(progressAt(second, 1, 30, "the log was reset")) }},
-		{reason: "The server is suspended.", do: func() {
+		{reason: "The archiver continues after the gap, which must not be reported twice.",
+			do: func() { a.archiver.report(progressAt(second, 1, 30, "the log was reset")) }},
+		{reason: "The instance is suspended, so the failure of its archiver must not be reported.", do: func() {
 			suspended(a.state)
 			a.archiver.fail("no server", false)
 		}},
