@@ -37,7 +37,7 @@ func TestPolicyCheck(t *testing.T) {
 		"Older": {reason: "Policies of an older version may refuse writes that the controller needs.", answer: func(client.Object) error {
 			return forbidden("policies of version 1.")
 		}, want: fmt.Sprintf("requires version %d", policyVersion)},
-		"Newer": {reason: "Version 40 must not be mistaken for a version that begins with the same digit.",
+		"Newer": {reason: "Policies of a newer version may refuse writes that this controller makes.",
 			answer: func(client.Object) error {
 				return forbidden("policies of version 40.")
 			}, want: fmt.Sprintf("requires version %d", policyVersion)},
