@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// Grace is the time after which a growth or a measurement that does not arrive is reported as a problem.
+	// Grace is the time after which the controller reports a problem if the volume has not grown, or if there is no new
+	// measurement.
 	Grace = 10 * time.Minute
 	// firstRetry and longestRetry are the shortest and the longest time between two requests that are refused.
 	firstRetry   = time.Minute

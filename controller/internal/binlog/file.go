@@ -126,8 +126,8 @@ type Visitor interface {
 // errStopped is returned by read if the visitor wants no more transactions.
 var errStopped = errors.New("stopped")
 
-// Read reads the log up to its end, and returns true, or up to the first transaction that the visitor does not want,
-// and returns false. A log that ends within a transaction is an error.
+// Read reads the log. It returns true at the end of the log, and false at the first transaction that the visitor does
+// not want. A log that ends within a transaction is an error.
 func (r *Reader) Read(v Visitor) (isComplete bool, err error) {
 	for {
 		e, err := r.readEvent()

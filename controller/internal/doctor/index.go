@@ -151,7 +151,7 @@ func (x *index) stateOfInstance(p *subject, uid types.UID) *instance.State {
 	return s
 }
 
-// readVolumes returns the volumes that were read.
+// readVolumes returns functions that find volumes among the volumes that the doctor has already read.
 func (x *index) readVolumes() instance.Volumes {
 	return instance.Volumes{
 		ByName: func(name string) (*corev1.PersistentVolume, error) { return x.volumes[name], nil },

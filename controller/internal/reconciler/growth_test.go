@@ -273,7 +273,7 @@ func TestGrowth(t *testing.T) {
 }
 
 // TestGrowthRefused checks that a size that a quota refuses is not recorded, because the function would request it
-// forever, and that it is tried again later.
+// forever. The controller must try the size again later.
 func TestGrowthRefused(t *testing.T) {
 	a := newGrowthTest(t)
 	a.refuses = kerrors.NewForbidden(schema.GroupResource{Resource: "persistentvolumeclaims"}, a.stats.pvc,
