@@ -24,7 +24,7 @@ func of() v1.Instance {
 	return i
 }
 
-// foundBackup returns the final backup of life, as the Job that reads the volume reports it.
+// foundBackup returns the final backup of instanceID, as the Job that reads the volume reports it.
 func foundBackup(changes ...func(*agent.Found)) agent.Found {
 	f := agent.Found{
 		Dir: instanceID.RecordName(), Record: instanceID.RecordName(), FinishedAt: time.Unix(1000, 0),

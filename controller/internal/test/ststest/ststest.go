@@ -21,7 +21,7 @@ import (
 type Server struct {
 	redact.All
 
-	// AccessKey, SecretKey and SessionToken are returned. Life is the life of the credentials.
+	// AccessKey, SecretKey and SessionToken are the returned credentials. Instance is their lifetime.
 	AccessKey, SecretKey, SessionToken string
 	Instance                           time.Duration
 	// Answer is called with each request. It returns true if it has sent the response itself.
