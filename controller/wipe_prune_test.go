@@ -12,7 +12,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/archive"
 )
 
-// dir creates a directory with files, whose content is their name.
+// directory creates a directory with files. The content of each file is its name.
 func directory(t *testing.T, files ...string) string {
 	t.Helper()
 	dir := t.TempDir()

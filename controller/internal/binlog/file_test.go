@@ -23,7 +23,7 @@ type recorder struct {
 	begins []binlog.Begin
 	parts  [][]byte
 	ends   int
-	// most is the number of transactions that the recorder wants, or 0 for all.
+	// most is the maximum number of transactions to record, or 0 for all.
 	most int
 }
 

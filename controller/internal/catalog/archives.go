@@ -49,7 +49,7 @@ type ArchiveStep struct {
 	Message string
 	After   time.Duration
 
-	// Record, Note and Volume are the objects that the action changes or reads.
+	// Record, Entry and Volume are the objects that the action changes or reads.
 	Record *v1.BackupRecord
 	Entry  *instance.Entry
 	Volume *corev1.PersistentVolume

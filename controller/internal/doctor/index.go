@@ -32,8 +32,8 @@ type subject struct {
 	key   instance.Key
 	claim *instance.Composite
 	xrs   []*instance.Composite
-	// holders are the volumes and then the PVCs that have the product's finalizer and an annotation with the UID of
-	// an XR. dataPVs are the volumes in this list.
+	// holders are the objects that have the product's finalizer and an annotation with the UID of an XR: first the
+	// volumes, then the PVCs. dataPVs are the volumes among them.
 	holders []client.Object
 	dataPVs []*corev1.PersistentVolume
 	// backupPVs are the backup volumes.

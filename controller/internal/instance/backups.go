@@ -184,8 +184,8 @@ func backupNamed(records []v1.BackupRecord, entries []Entry, name string) *v1.Ba
 }
 
 // EarlierBackupPVMissing reports whether the function chose a backup of a previous namespace whose volume is missing.
-// The controller must not create a backup volume in this case, because it would be in the way when a user restores
-// the missing one.
+// The controller must not create a backup volume in this case, because a user could then not restore the missing
+// volume.
 func EarlierBackupPVMissing(s *State) bool {
 	return chosenEarlierBackup(&s.Basis, s.Entries) != nil && s.EarlierBackupPV == nil && s.BackupPVC == nil &&
 		s.BackupPV == nil

@@ -16,7 +16,7 @@ import (
 type Source struct {
 	// Of is the other claim.
 	Of v1.Instance
-	// Records and Notes are the claim's backups, newest first.
+	// Records and Entries are the BackupRecords and the catalog entries of the claim's backups, newest first.
 	Records []v1.BackupRecord
 	Entries []Entry
 }

@@ -20,7 +20,7 @@ import (
 // noon is the current time of the tests. Objects that were created a minute earlier have exceeded waitTimeout.
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// lookAt returns a looker that reads the given objects and whose current time is noon.
+// lookAt returns a podReader that reads the given objects and whose current time is noon.
 func lookAt(t *testing.T, objects ...client.Object) podReader {
 	t.Helper()
 	reader := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects...).

@@ -40,7 +40,7 @@ import (
 )
 
 const (
-	// archiverID is the server_id of the archiver. Servers of instances have other ones, and each server has only one
+	// archiverID is the server_id of all archivers. No server of an instance uses it, and each server has only one
 	// archiver.
 	archiverID = 4294967294
 	// untilInterval is the interval at which the time of the last archived transaction is written to the status. Each

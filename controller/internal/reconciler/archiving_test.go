@@ -155,8 +155,8 @@ func TestArchivingFields(t *testing.T) {
 	}
 }
 
-// TestStopOthers checks that an archiver is stopped if its instance has ended, has another store, or no longer wants an
-// archive. Archivers of other names keep running.
+// TestStopOthers checks that an archiver is stopped if its instance has ended, uses another store, or no longer
+// requests an archive. Archivers of instances with other names keep running.
 func TestStopOthers(t *testing.T) {
 	k := instance.Key{Kind: v1.KindMySQL, Namespace: "team", Name: "db"}
 	for name, tc := range map[string]struct {
@@ -199,8 +199,8 @@ func TestStopOthers(t *testing.T) {
 	}
 }
 
-// TestFailureRemains checks that a failure remains until the archiver has stored more than at the start of a retry, and
-// that users see each change once.
+// TestFailureRemains checks that a failure remains until the archiver has stored more than at the start of a retry.
+// Each change must be reported to users once.
 func TestFailureRemains(t *testing.T) {
 	first, second := logarchive.Timeline{Prefix: "log/20261130120000-a"}, logarchive.Timeline{Prefix: "log/20261130121000-b"}
 	progressAt := func(line logarchive.Timeline, number int64, minute int) logarchive.Progress {
@@ -253,7 +253,8 @@ func TestFailureRemains(t *testing.T) {
 	}
 }
 
-// TestGapIsKept checks that a new connection does not hide why the timeline began, until users have seen it.
+// TestGapIsKept checks that the reason for a new timeline is kept until it was reported to users, even if there is a
+// new connection.
 func TestGapIsKept(t *testing.T) {
 	a, line := &runningArchiver{}, logarchive.Timeline{Prefix: "log/20261130120000-a"}
 	a.report(logarchive.Progress{Timeline: line, Gap: "RESET"})
@@ -515,8 +516,8 @@ func TestArchivingStory(t *testing.T) {
 	}
 }
 
-// TestArchivingSeries checks that the metrics follow the archiver without a write of the status. They vanish when the
-// instance is suspended, deleted, or no longer wants an archive.
+// TestArchivingSeries checks that the metrics show the state of the archiver even if the status is not written. They
+// are removed when the instance is suspended or deleted, or no longer requests an archive.
 func TestArchivingSeries(t *testing.T) {
 	a := newArchivingTest(t)
 	want := func(reason string, archiving, until map[string]float64) {
@@ -571,8 +572,8 @@ func TestArchivingSeries(t *testing.T) {
 	want("it wants an archive that is not possible", map[string]float64{"db-1": 0}, none)
 }
 
-// TestManyArchivers checks that archives that fail, and those that are the furthest behind, have a series if there are
-// more than 1000.
+// TestManyArchivers checks the limit of 1000 series. Archives that fail must be included, and of the others those whose
+// last transaction is the oldest.
 func TestManyArchivers(t *testing.T) {
 	g := newGaugeTest()
 	for n := range maxSeries + 5 {
@@ -590,7 +591,8 @@ func TestManyArchivers(t *testing.T) {
 	}
 }
 
-// TestKeepFrom checks that no transaction is deleted that the oldest backup needs, and none without a backup.
+// TestKeepFrom checks that all transactions that the oldest backup needs are kept. Without a backup, all transactions
+// are kept.
 func TestKeepFrom(t *testing.T) {
 	a := &runningArchiver{}
 	for minute, bases := range map[int][]recovery.Base{

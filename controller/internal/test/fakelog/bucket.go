@@ -214,7 +214,7 @@ func (b *Bucket) Stat(ctx context.Context, key string) (out store.Object, err er
 	return out, err
 }
 
-// run runs a request with the fault that the test wants.
+// run runs a request with the fault that Inject returns.
 func (b *Bucket) run(ctx context.Context, verb, key string, request func() error) error {
 	var f Fault
 	switch {

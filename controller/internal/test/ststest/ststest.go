@@ -99,7 +99,7 @@ func SetPod(t *testing.T, role string) (token string) {
 	return token
 }
 
-// WriteToken replaces a token in the way of the kubelet.
+// WriteToken replaces a token atomically, as the kubelet does.
 func WriteToken(t *testing.T, path, token string) {
 	t.Helper()
 	if err := os.WriteFile(path+".new", []byte(token+"\n"), 0o600); err != nil {
