@@ -758,7 +758,7 @@ func TestListen(t *testing.T) {
 			job: pod(corev1.ContainerState{
 				Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}}),
 			want: func(j *Job) bool { return j.PodFailure == "pod p: ImagePullBackOff: no such image" }},
-		"Foreign": {reason: "Another program may have written the report, so it must be made printable.",
+		"Foreign": {reason: "Another program may have written the report, so the text must be made printable.",
 			job: pod(corev1.ContainerState{
 				Terminated: &corev1.ContainerStateTerminated{
 					Message: `{"command":"bootcheck","error":"\u001b[2Jbad\u202eworse","version":"8\u0000"}`}}),

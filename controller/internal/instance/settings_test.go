@@ -41,7 +41,7 @@ func TestTrialFails(t *testing.T) {
 		"Slow": {reason: "A long crash recovery is not a failure, because the server does not exit.", hash: "hash",
 			status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
 				{Name: "mysql", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}}},
-		"Earlier": {reason: "The pod uses the previous settings, so it says nothing about the new ones.", hash: "other",
+		"Earlier": {reason: "The pod uses the previous settings, so its exits must be ignored.", hash: "other",
 			status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{exits(9, 1)}}},
 		"Dying": {reason: "A pod that is being deleted must be ignored, because another pod replaces it.", hash: "hash", dying: true,
 			status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{exits(9, 1)}}},

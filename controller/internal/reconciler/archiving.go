@@ -392,7 +392,7 @@ func (r *archivingReconciler) run(ctx context.Context, a *runningArchiver) {
 	}
 }
 
-// errArchiverEnded is the error of an archiver that has ended without one.
+// errArchiverEnded is reported if an archiver has ended without an error.
 var errArchiverEnded = errors.New("the archiver has ended")
 
 // archive archives until an error occurs. It creates the account if the password is unknown or refused.

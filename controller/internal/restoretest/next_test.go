@@ -280,7 +280,7 @@ func TestNext(t *testing.T) {
 			state: verified(busy([]string{"a", "b"}, nil)), want: Wait},
 		"TurnInNamespace": {reason: "A test is already running in the namespace, so the test must wait.",
 			state: verified(busy([]string{"default"}, nil)), want: Wait},
-		"TurnElsewhere": {reason: "One test less than the maximum is running, so the test must start.",
+		"TurnElsewhere": {reason: "Fewer tests than the maximum are running, so the test must start.",
 			state: verified(busy([]string{"a"}, nil)), want: Start},
 		"TurnOfDeletions": {reason: "Tests that deletions wait for must not delay other tests.",
 			state: verified(busy(nil, []string{"a", "b", "default"})),

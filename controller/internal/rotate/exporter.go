@@ -238,7 +238,7 @@ func isExporterComplete(s *corev1.Secret) bool {
 	return maps.EqualFunc(data, exporterData(passwordOf(s)), func(a, b []byte) bool { return string(a) == string(b) })
 }
 
-// exporterDigest returns the note about an account with the given password.
+// exporterDigest returns the digest of an account and its password, which the controller stores in the Secret.
 func exporterDigest(found string, password sql.Password) string {
 	sum := sha256.Sum256([]byte(found + "\n" + string(password)))
 	return hex.EncodeToString(sum[:])
