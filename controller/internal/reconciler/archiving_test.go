@@ -348,7 +348,8 @@ func (brokenStream) Start(binlog.Set) error     { return nil }
 func (brokenStream) Next() (binlog.Part, error) { return binlog.Part{}, errBoom }
 func (brokenStream) Close()                     {}
 
-// TestFirstGap checks that package logarchive reports noSegmentYet for the first timeline. No event is sent for it.
+// TestFirstGap checks that package logarchive reports noSegmentYet for the first timeline, because no event must be
+// sent for it.
 func TestFirstGap(t *testing.T) {
 	var got []string
 	bucket, err := store.Open(s3memory.New(t).Settings())
@@ -378,7 +379,7 @@ func (g *gatherArchived) GatherXRs(context.Context, instance.Key) ([]*instance.S
 
 func (*gatherArchived) ReadData(context.Context, *instance.State) error { return nil }
 
-// An archivingTest is an archivingReconciler of one instance with an archiver that runs only in the test.
+// An archivingTest is an archivingReconciler of one instance, with an archiver that exists only in the test.
 type archivingTest struct {
 	*archivingReconciler
 
@@ -457,7 +458,8 @@ func (a *archivingTest) sent(t *testing.T) (out []string) {
 }
 
 // TestArchivingStory checks the events of an instance whose archive begins, fails, is retried, and has a gap. An event
-// is sent after its status was written, so a write that fails delays it. A restart of the controller sends none.
+// must be sent after its status was written, so a failed write delays it. A restart of the controller must not cause an
+// event.
 func TestArchivingStory(t *testing.T) {
 	a := newArchivingTest(t)
 	progressAt := func(line string, number int64, minute int, gap string) logarchive.Progress {

@@ -71,7 +71,7 @@ func (t *Table) writtenColumns() (out []Column) {
 	return out
 }
 
-// A Refusal is the reason why the rows of a table cannot be brought back.
+// A Refusal is the reason why the rows of a table cannot be restored.
 type Refusal struct {
 	Table  Name
 	Reason string
@@ -92,7 +92,7 @@ type Target struct {
 // digestColumn replaces the key of a table without one. It is a digest of the whole row.
 var digestColumn = Column{Name: "digest", DataType: "varbinary"}
 
-// NewTarget checks whether the rows of a table can be brought back.
+// NewTarget returns the Target for a table, or a Refusal if its rows cannot be restored.
 func NewTarget(before, after, current *Table, options Options) (*Target, error) {
 	t := &Target{Before: before, After: after, Current: current, columns: before.writtenColumns()}
 	refuse := func(text string, args ...any) (*Target, error) {
