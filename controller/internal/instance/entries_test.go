@@ -91,7 +91,7 @@ func TestGatherEntries(t *testing.T) {
 		"ForgetsOne": {reason: "The user's annotation names only one backup, so the other one must be reported as missing.",
 			existing: []client.Object{annotated(noting(here(), a, b), v1.AnnotationForgetPrefix+"b", "uid-of-b")},
 			want:     want{Previous: v1.PreviousHeld, Missing: "a", PodFailure: true}},
-		"Elsewhere": {reason: "The volume of an earlier namespace has the same name, so its catalog must be read as well.",
+		"Elsewhere": {reason: "A backup on the volume of an earlier namespace with the same name must be found as well.",
 			existing: []client.Object{noting(backupsAt("pv-0", "earlier", nil), a)},
 			want:     want{Previous: v1.PreviousHeld, Missing: "a", PodFailure: true}},
 		"Bound": {reason: "The catalog of the volume that is bound to the backup PVC must be read even without labels.",
