@@ -289,7 +289,7 @@ func TestGather(t *testing.T) {
 			want:    []summary{{}}},
 		"NotHeld": {reason: "A volume without the finalizer holds no data, so there is no orphan.",
 			objects: []client.Object{released(heldVolume("uid-1", "default"))}, want: []summary{{}}},
-		"NotKnown": {reason: "The annotations of the volume name an instance in another namespace, so it must be ignored.",
+		"NotKnown": {reason: "The annotations of the volume name another namespace, so the volume must be ignored.",
 			objects: []client.Object{heldVolume("uid-1", "other")}, want: []summary{{}}},
 		"NamespaceGone": {reason: "Without its namespace, the PVC and the Job of the deletion are in the recovery namespace.",
 			noNamespace: true,

@@ -34,7 +34,7 @@ func TestMayServe(t *testing.T) {
 			binding:    bound},
 		"Unknown": {reason: "Crossplane cannot compose, but a server that accepted clients before continues to run.",
 			conditions: []metav1.Condition{unknown, unsynced}, binding: bound, want: true},
-		"NeverBound": {reason: "The server has never accepted clients, because there is no connection Secret.",
+		"NeverBound": {reason: "There is no connection Secret, so the server has never accepted clients.",
 			conditions: []metav1.Condition{unknown, unsynced}},
 		"Synced": {reason: "Crossplane can compose, so the function will soon report the state of the server.",
 			conditions: []metav1.Condition{unknown},

@@ -282,7 +282,7 @@ func TestRestoreFrom(t *testing.T) {
 			existing: []client.Object{a, secret(a.Spec.Archive.Path, instanceID.Labels())}},
 		"Another": {reason: "The existing Secret gives access to another archive.", xr: chosen(unchanged),
 			existing: []client.Object{a, secret("v1/x.tar.zst", instanceID.Labels())}, want: true},
-		"Theirs": {reason: "A user created the Secret, because it does not have the labels of the instance.", xr: chosen(unchanged),
+		"Theirs": {reason: "The Secret does not have the labels of the instance, so a user created it.", xr: chosen(unchanged),
 			existing: []client.Object{a, secret(a.Spec.Archive.Path, nil)}, want: true},
 		"NoRecord": {reason: "The chosen backup has no BackupRecord.", xr: chosen(unchanged), fails: "changed after it was chosen"},
 		"Unproven": {reason: "The chosen backup is not verified.", xr: chosen(unchanged),
