@@ -13,8 +13,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 )
 
-// tried creates a directory with an empty copy of the data, and a shell script in PATH that takes the place of
-// mysqld.
+// tried creates a directory with an empty copy of the data, and a shell script in PATH that replaces mysqld.
 func tried(t *testing.T, program, script string) (dir, report string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "v") //nolint:usetesting // A socket's path is at most 107 bytes.

@@ -67,7 +67,7 @@ func TestCheckInstallation(t *testing.T) {
 				d.Status.Conditions[0].Status = corev1.ConditionFalse
 			}
 		}, want: "is not available"},
-		"OldController": {reason: "The status of a Deployment must be that of its current spec.", change: func(o client.Object) {
+		"OldController": {reason: "The status of the Deployment must be up to date with its spec.", change: func(o client.Object) {
 			if d, ok := o.(*appsv1.Deployment); ok {
 				d.Status.ObservedGeneration = 1
 			}
@@ -93,7 +93,7 @@ func TestCheckInstallation(t *testing.T) {
 					p.Status.ControllerRelease = "v0.0.1"
 				}
 			}, want: `release "v0.0.1"`},
-		"NoFunction": {reason: "The function must fit the controller.",
+		"NoFunction": {reason: "The release of the function must be compatible with the controller.",
 			flags: checkInstallationCommand{Platform: true, Function: true}, change: unknownFunction, want: "There is no Function"},
 		"FunctionIgnored": {reason: "A user may install the function without the chart.",
 			flags: checkInstallationCommand{Platform: true}, change: unknownFunction},

@@ -50,8 +50,8 @@ func TestLogLinesAreConstant(t *testing.T) {
 	}
 }
 
-// messageOf returns the message of a call that writes a log line, or nil. In slog the message of an error comes first,
-// and in logr the error.
+// messageOf returns the message of a call that writes a log line, or nil. It is the first argument, except that Error
+// of logr has the error first, and LogAttrs of slog has the context and the level first.
 func messageOf(node ast.Node) ast.Expr {
 	call, ok := node.(*ast.CallExpr)
 	if !ok {

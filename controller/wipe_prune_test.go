@@ -12,7 +12,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/archive"
 )
 
-// dir creates a directory with files, whose content is their name.
+// directory creates a directory with files. The content of each file is its name.
 func directory(t *testing.T, files ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -78,14 +78,17 @@ func TestPrune(t *testing.T) {
 		left      []string
 		fails     bool
 	}{
-		"One": {reason: "Only what is named goes.", directory: []string{"a"}, left: []string{"b", "other"}},
-		"Gone": {reason: "A rerun finds nothing, and is content.", directory: []string{"a", "z"},
+		"One": {reason: "Only the specified directory must be deleted.", directory: []string{"a"}, left: []string{"b", "other"}},
+		"Gone": {reason: "A repeated run must succeed, although the directory does not exist.", directory: []string{"a", "z"},
 			left: []string{"b", "other"}},
-		"Other": {reason: "A folder without a manifest is no archive's.", directory: []string{"other"},
+		"Other": {reason: "A directory without a manifest contains no archive and must not be deleted.", directory: []string{"other"},
 			left: []string{"a", "b", "other"}, fails: true},
-		"Out":    {reason: "Nothing outside.", directory: []string{"../a"}, left: []string{"a", "b", "other"}, fails: true},
-		"All":    {reason: "Nor all.", directory: []string{"."}, left: []string{"a", "b", "other"}, fails: true},
-		"Parent": {reason: "Nor more.", directory: []string{".."}, left: []string{"a", "b", "other"}, fails: true},
+		"Out": {reason: "A directory outside of the volume must not be deleted.",
+			directory: []string{"../a"}, left: []string{"a", "b", "other"}, fails: true},
+		"All": {reason: "The whole volume must not be deleted.",
+			directory: []string{"."}, left: []string{"a", "b", "other"}, fails: true},
+		"Parent": {reason: "The parent directory of the volume must not be deleted.",
+			directory: []string{".."}, left: []string{"a", "b", "other"}, fails: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -98,37 +98,38 @@ func TestRerun(t *testing.T) {
 	}{
 		"Same": {already: true},
 		"SameOfBefore": {
-			reason: "a record was made again", already: true, after: time.Hour,
+			reason: "The BackupRecord was created again, and the archive matches the data.", already: true, after: time.Hour,
 		},
 		"DataSetBack": {
-			reason: "what was written in between is in that archive alone", after: time.Hour, code: agent.ExitFailed,
+			reason: "The data has changed since the archive, which may contain rows that the data lacks.",
+			after:  time.Hour, code: agent.ExitFailed,
 			change: func(p place) error {
 				return os.WriteFile(filepath.Join(p.data, v1.DataDirectory, "shop/orders.ibd"), []byte("new"), 0o600)
 			},
 		},
 		"DataIsGone": {
-			reason: "the release had begun to wipe it", already: true,
+			reason: "The controller had already begun to delete the data, so the archive must be kept.", already: true,
 			change: func(p place) error { return os.RemoveAll(filepath.Join(p.data, v1.DataDirectory)) },
 		},
 		"DataChanged": {
-			reason: "the server ran once more: the archive is made again",
+			reason: "The server has run again since the archive, so a new archive must be written.",
 			change: func(p place) error {
 				return os.WriteFile(filepath.Join(p.data, v1.DataDirectory, "shop/orders.ibd"), []byte("new"), 0o600)
 			},
 		},
 		"Damaged": {
-			reason: "the data is still here: the archive is made again",
+			reason: "The archive is damaged, but the data still exists, so a new archive must be written.",
 			change: func(p place) error { return flip(p.archive(), 1000) },
 		},
 		"CutOff": {change: func(p place) error { return os.Truncate(p.archive(), 1000) }},
 		"DamagedAndDataIsGone": {
-			reason: "nothing can mend that", code: agent.ExitDamaged,
+			reason: "The archive is damaged and the data is deleted, so the backup cannot succeed.", code: agent.ExitDamaged,
 			change: func(p place) error {
 				return errors.Join(flip(p.archive(), 1000), os.RemoveAll(filepath.Join(p.data, v1.DataDirectory)))
 			},
 		},
 		"ManifestIsGone": {
-			reason: "whose the archive is, nobody can tell", code: agent.ExitFailed,
+			reason: "Without its manifest, the archive may belong to another backup and must be kept.", code: agent.ExitFailed,
 			change: func(p place) error {
 				return os.Remove(filepath.Join(filepath.Dir(p.archive()), ManifestName))
 			},
@@ -140,7 +141,7 @@ func TestRerun(t *testing.T) {
 			},
 		},
 		"ArchiveIsGone": {
-			reason: "it is made again",
+			reason: "The archive is deleted, so a new archive must be written.",
 			change: func(p place) error { return os.Remove(p.archive()) },
 		},
 		"PartialOfAnEarlierRun": {

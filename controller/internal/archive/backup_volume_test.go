@@ -14,8 +14,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/datavolume"
 )
 
-// instead contains functions that create a link, a pipe, a directory or a device at the path of a file. The test has
-// moved the original file to moved.
+// instead contains functions that replace a file by something else: a link, a pipe, a directory or a device. The test
+// moves the original file to the path moved first.
 var instead = map[string]func(tb testing.TB, path, moved string){
 	"Link":     func(tb testing.TB, path, moved string) { tb.Helper(); must(tb, os.Symlink(moved, path)) },
 	"DeadLink": func(tb testing.TB, path, _ string) { tb.Helper(); must(tb, os.Symlink("nowhere", path)) },
@@ -28,7 +28,8 @@ var instead = map[string]func(tb testing.TB, path, moved string){
 	"Device": func(tb testing.TB, path, _ string) { tb.Helper(); must(tb, os.Symlink("/dev/zero", path)) },
 }
 
-// soonDone fails the test if the function blocks, for example on the other end of a pipe.
+// soonDone calls a function. It fails the test if the function blocks, for example because it waits for the other end
+// of a pipe.
 func soonDone[T any](t *testing.T, run func() (T, error)) (T, error) {
 	t.Helper()
 	type result struct {

@@ -20,12 +20,15 @@ func TestBackupFull(t *testing.T) {
 		message string
 	}{
 		"Fits":           {free: 64 << 20},
-		"FitsCompressed": {reason: "12 MiB of mostly zeros in 2 MiB", free: 2 << 20},
-		"NeverFits": {reason: "seen before anything is written", free: 2 << 20, noise: true, code: agent.ExitNoSpace,
+		"FitsCompressed": {reason: "12 MiB of data fit into 2 MiB, because the data is mostly zeros.", free: 2 << 20},
+		"NeverFits": {reason: "The lack of space must be detected before anything is written.",
+			free: 2 << 20, noise: true, code: agent.ExitNoSpace,
 			message: "MiB free\",\"lacks\":1"},
-		"DoesNotFitAtEnd": {reason: "the estimate is not sure", free: 11 << 20, noise: true, code: agent.ExitNoSpace,
+		"DoesNotFitAtEnd": {reason: "The size was estimated too low, so the lack of space is detected during the backup.",
+			free: 11 << 20, noise: true, code: agent.ExitNoSpace,
 			message: "no space left"},
-		"NotEvenAFolder":   {reason: "a page of memory", free: 4096, code: agent.ExitNoSpace},
+		"NotEvenAFolder": {reason: "The volume has only one free page of memory, so not even a directory can be created.",
+			free: 4096, code: agent.ExitNoSpace},
 		"NotEvenManifests": {free: 100 << 10, noise: true, code: agent.ExitNoSpace},
 	}
 	for name, tc := range cases {

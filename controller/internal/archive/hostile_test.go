@@ -20,8 +20,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A crafted archive is one that an attacker with write access to the backup volume and to the Backup object could
-// write. All its checksums are valid.
+// A crafted archive has valid checksums and malicious contents. An attacker with write access to the backup volume and
+// to the BackupRecord could create it.
 type crafted struct {
 	headers []tar.Header
 	content string

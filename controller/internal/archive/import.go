@@ -63,7 +63,7 @@ func (i *Import) runImport(ctx context.Context, r *agent.Report) error {
 		return err
 	case done:
 		r.Already = true
-		return i.removeImportDir(v) // The run that renamed it may have been interrupted.
+		return i.removeImportDir(v) // If the earlier run was interrupted after the rename, this directory is left.
 	case i.From == "":
 		err = i.takeMade(r, v, target)
 	default:

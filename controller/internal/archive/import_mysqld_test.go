@@ -83,7 +83,7 @@ func TestRealImportLayout(t *testing.T) {
 }
 
 // TestRealImportEncrypted checks that encrypted files of a real server are detected, and that its other files are not
-// taken for encrypted ones. The keyring is a component, whose manifest must be in the directory of the program.
+// mistaken for encrypted ones. The keyring is a component, whose manifest must be in the directory of the program.
 func TestRealImportEncrypted(t *testing.T) {
 	s := newServer(t)
 	s.keepKeyring(t)

@@ -250,8 +250,8 @@ func TestImportCrash(t *testing.T) {
 	}
 }
 
-// TestHalf checks that a container accepts the complete data of an earlier container. Incomplete data must not be
-// accepted, and is created again.
+// TestHalf checks that a container accepts data that an earlier container has completed. Incomplete data must not be
+// accepted, but created again.
 func TestHalf(t *testing.T) {
 	p := newPlace(t)
 	i := newImport(t, "")

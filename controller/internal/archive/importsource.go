@@ -17,8 +17,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/foreign"
 )
 
-// openSource opens the data directory to import. It returns an error if the directory is not the only data directory
-// that the import can mean.
+// openSource opens the data directory to import. It returns an error if the path is not a data directory, or if the
+// directory contains another data directory.
 func (i *Import) openSource() (*os.Root, error) {
 	volume, err := os.OpenRoot(i.From)
 	if err != nil {

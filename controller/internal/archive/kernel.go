@@ -23,8 +23,8 @@ const (
 	flushBytes = 8 << 20
 )
 
-// readSoon tells the kernel that a file is about to be read sequentially. Like dropCache and flushEarly, it only
-// advises the kernel, and some file systems ignore it.
+// readSoon advises the kernel that a file is about to be read sequentially. As with dropCache and flushEarly, this is
+// only advice, which some file systems ignore.
 func readSoon(f *os.File) {
 	_ = unix.Fadvise(datavolume.FileDescriptor(f), 0, 0, unix.FADV_SEQUENTIAL)
 	_ = unix.Fadvise(datavolume.FileDescriptor(f), 0, aheadBytes, unix.FADV_WILLNEED)

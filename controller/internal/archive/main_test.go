@@ -19,7 +19,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 )
 
-// A role tells a second process of the test binary what to do. That process simulates the agent or a server.
+// A role determines what a second process of the test binary does. That process simulates the agent or a server.
 type role struct {
 	Backup  *Backup  `json:"backup,omitempty"`
 	Restore *Restore `json:"restore,omitempty"`

@@ -181,8 +181,8 @@ func (b *Backup) sendArchive(ctx context.Context, t tree, key string, outline Co
 	return w, nil
 }
 
-// encrypt returns a writer that encrypts if there is a proof key. Its Close finishes the encryption and does not
-// close the underlying writer.
+// encrypt returns a writer that encrypts for the recipients and for the verification key. If there is no verification
+// key, the writer does not encrypt. Close finishes the encryption and does not close the underlying writer.
 func (r *Remote) encrypt(writer io.Writer, proof verificationKey) (io.WriteCloser, error) {
 	if proof == nil {
 		return plain{writer}, nil

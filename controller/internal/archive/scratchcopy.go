@@ -21,8 +21,8 @@ const copyMark = ".copy"
 // tablespaces and the redo log. A backup contains only the used part of the redo log.
 const serverBytes = 128 << 20
 
-// sparedPart is the fraction of a file system, as a divisor, that must stay free next to a copy. A node with a full
-// disk evicts pods, and the next backup needs space.
+// sparedPart is the divisor of a file system's size: one part of this size must stay free after the copy is written. A
+// node with a full disk evicts pods, and the next backup needs space.
 const sparedPart = 10
 
 // An Unpack unpacks an archive to a copy on the same backup volume, for a restore test. Its Volume is the mount path

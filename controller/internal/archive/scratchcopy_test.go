@@ -118,10 +118,10 @@ func TestRoomForCopy(t *testing.T) {
 	}{
 		"Room": {free: 50 * gibi, total: 100 * gibi},
 		"Just": {free: need + 10*gibi, total: 100 * gibi},
-		"NotQuite": {reason: "a byte of the tenth is missing", free: need + 10*gibi - 1, total: 100 * gibi,
+		"NotQuite": {reason: "One byte is missing to keep a tenth of the file system free.", free: need + 10*gibi - 1, total: 100 * gibi,
 			want: "need 1161 MiB, and another 10240 MiB, a tenth of the file system, must stay free. The backup volume " +
 				"has only 11399 MiB free"},
-		"Small":    {reason: "a tenth of a small one is small", free: need + gibi/5, total: 2 * gibi},
+		"Small":    {reason: "A tenth of a small file system is also small.", free: need + gibi/5, total: 2 * gibi},
 		"TooSmall": {free: need - 1, total: 2 * gibi, want: "MiB free. Nothing was written"},
 		"Full":     {free: 0, total: 2 * gibi, want: "has only 0 MiB free"},
 	}

@@ -82,8 +82,8 @@ func tooManyDirs() error {
 		"the archive has more than %d directories, too many to restore their modes and times", maxDirs)
 }
 
-// explainTwice reports a damaged archive if a name already exists, or if its directory is missing. The target
-// directory was empty at the beginning.
+// explainTwice reports a damaged archive if a name already exists, or if its directory is missing. An intact archive
+// cannot cause this, because the target directory was empty at the beginning.
 func explainTwice(e *entry, err error) error {
 	if os.IsExist(err) || os.IsNotExist(err) {
 		return exit.Damaged("the archive contains %.100q twice, or without its directory: %w", e.name, err)

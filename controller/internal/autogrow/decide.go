@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// Grace is the time after which a growth or a measurement that does not arrive is reported as a problem.
+	// Grace is the time after which the controller reports a problem if the volume has not grown, or if there is no new
+	// measurement.
 	Grace = 10 * time.Minute
 	// firstRetry and longestRetry are the shortest and the longest time between two requests that are refused.
 	firstRetry   = time.Minute
@@ -53,9 +54,9 @@ type Volume struct {
 	Trouble string
 }
 
-// A Memory is what the controller remembers between two decisions. It is lost when the controller restarts.
+// A Memory contains what the controller stores between two decisions. It is lost when the controller restarts.
 type Memory struct {
-	// Waits is what the volume waits for, and Since is the beginning.
+	// Waits is what the volume waits for, and Since is the time at which it started to wait.
 	Waits string
 	Since time.Time
 	// Refusals is the number of consecutive requests that were refused. Refusal is the last message, and RetryAt the time
@@ -67,8 +68,8 @@ type Memory struct {
 
 // A Decision is the result.
 type Decision struct {
-	// Record is the size to record, or 0 if nothing changes. Grows is true if the volume is to grow to this size. It is
-	// false if the volume already has the size.
+	// Record is the size to record in the status, or 0 if it does not change. Grows is true if the volume must grow to
+	// this size. It is false if the volume already has this size.
 	Record int64
 	Grows  bool
 	// FileSystem is the size of the file system before the growth.
@@ -176,12 +177,14 @@ func (in Input) refused() Decision {
 	return out
 }
 
-// report returns a decision that changes no size. The volume waits for nothing.
+// report returns a decision that does not change the size of the volume. Its memory is empty, because the volume does
+// not wait for anything.
 func (in Input) report(reason, message string) Decision {
 	return Decision{Reason: reason, Message: message}
 }
 
-// await returns a decision that keeps the previous report for a grace period, and then reports a problem.
+// await returns a decision for a volume that waits. It keeps the previous report for a grace period, and then reports a
+// problem.
 func (in Input) await(what, reason, message string) Decision {
 	out := Decision{Memory: in.Memory}
 	if out.Memory.Waits != what {

@@ -172,8 +172,8 @@ func whatIsTaken(a *instance.Attempt) string {
 	return v1.BackupText(a.Request)
 }
 
-// whatIsNamed is like whatIsTaken, but adds the name of the Backup object for a scheduled backup. Users do not know
-// that name, because the controller chose it.
+// whatIsNamed describes the backup like whatIsTaken. For a scheduled backup, it adds the name of the Backup object,
+// which the controller has chosen.
 func whatIsNamed(a *instance.Attempt) string {
 	if a.Origin == v1.OriginSchedule {
 		return fmt.Sprintf("%s, backup %q", whatIsTaken(a), a.Record)
@@ -182,8 +182,8 @@ func whatIsNamed(a *instance.Attempt) string {
 }
 
 // canResume reports whether the server can start again although the backup is not recorded yet. The server must be
-// stopped only while the data is copied. A store may respond slowly or refuse the metadata, and clients must not wait
-// for that. Recording on a backup volume is a single write, so the server waits for it unless the write is delayed.
+// stopped only while the data is copied, and clients must not wait for a store that responds slowly or refuses the
+// metadata. A backup volume needs only a single write, so the server waits for that write unless it is delayed.
 func canResume(s *instance.State, a *instance.Attempt, step steps.Step) bool {
 	return a.Fenced && (s.Store() != "" || waitsForOthers(s, step)) && hasVerifiedCopy(s)
 }

@@ -22,8 +22,8 @@ func mountedBy(s *instance.State) instance.Mounted {
 	}
 }
 
-// HasMoved reports whether a Job may have used other volumes than the current ones. A data PVC that was deleted later
-// does not count, because no other PVC has replaced it.
+// HasMoved reports whether a Job may have used other volumes than the current ones. It returns false if the data PVC
+// was deleted later, because no other PVC has replaced it.
 func HasMoved(s *instance.State, j *instance.Job) bool {
 	return j.HasMoved(mountedBy(s), steps.VolumeData)
 }

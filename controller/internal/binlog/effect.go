@@ -21,7 +21,7 @@ const (
 	typePayload       = 40
 )
 
-// An EffectKind says what an event of a transaction does.
+// An EffectKind is the kind of change that an event of a transaction makes.
 type EffectKind string
 
 // Kinds of effects.

@@ -63,7 +63,7 @@ func readEffects(events ...[]byte) (out []Effect, err error) {
 	return out, nil
 }
 
-// TestEffects checks what the events of a transaction say. TestRealLog does so with a real server.
+// TestEffects checks the effects that are read from artificial events. TestRealLog reads the events of a real server.
 func TestEffects(t *testing.T) {
 	transaction := [][]byte{queryEvent("shop", "BEGIN"), tableEvent(1, "shop", "a"), tableEvent(2, "shop", "b"),
 		rowsEvent(typeDeleteRows, 1, 30),

@@ -197,7 +197,7 @@ const (
 	minGTIDLen = timeAt + timeSize + 1
 )
 
-// hasOriginalTime is the bit of the commit time that says that the time on the original server follows it.
+// hasOriginalTime is the bit in the commit time which shows that the commit time on the original server follows.
 const hasOriginalTime = 1 << 55
 
 var errShort = errors.New("it is too short")

@@ -19,7 +19,7 @@ type scanner struct {
 	rest uint64
 }
 
-// A step is what one event means for the reader of a log.
+// A step describes an event as a part of a transaction.
 type step struct {
 	// begin is the transaction that begins with the event, or nil.
 	begin *Begin
@@ -30,7 +30,7 @@ type step struct {
 // ErrIncident is the error for a log in which transactions are missing because the server could not write them.
 var ErrIncident = errors.New("the server reports that its binary log lacks transactions (incident event)")
 
-// nextStep checks an event and returns what it means.
+// nextStep checks an event and returns its step.
 func (s *scanner) nextStep(e event) (step, error) {
 	if len(e) < headerSize {
 		return step{}, fmt.Errorf("an event of the binary log is only %d bytes long", len(e))
@@ -123,11 +123,11 @@ type Visitor interface {
 	Part(raw []byte, isEnd bool) error
 }
 
-// errStopped is returned by read if the visitor wants no more transactions.
+// errStopped is the error with which the reader stops because the visitor wants no more transactions.
 var errStopped = errors.New("stopped")
 
-// Read reads the log up to its end, and returns true, or up to the first transaction that the visitor does not want,
-// and returns false. A log that ends within a transaction is an error.
+// Read reads the log. It returns true at the end of the log, and false at the first transaction that the visitor does
+// not want. A log that ends within a transaction is an error.
 func (r *Reader) Read(v Visitor) (isComplete bool, err error) {
 	for {
 		e, err := r.readEvent()

@@ -23,7 +23,7 @@ type recorder struct {
 	begins []binlog.Begin
 	parts  [][]byte
 	ends   int
-	// most is the number of transactions that the recorder wants, or 0 for all.
+	// most is the maximum number of transactions to record, or 0 for all.
 	most int
 }
 
@@ -271,8 +271,8 @@ func allocated(run func()) uint64 {
 // maxAllocation is the limit for the memory to read a damaged small file.
 const maxAllocation = 4 << 20
 
-// TestReadMutatedFile changes one byte after the other in a real file. The checksums must detect each change but for
-// the few bytes that they do not cover.
+// TestReadMutatedFile changes each byte of a real file in turn. The checksums must detect each change, except for the
+// few bytes that they do not cover.
 func TestReadMutatedFile(t *testing.T) {
 	raw := realFile(t)
 	for i := range raw {

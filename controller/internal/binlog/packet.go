@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// smallPacket is the size in bytes up to which any number of packets are in memory at the same time.
+	// smallPacket is the maximum size in bytes of a small packet. Only larger packets have to wait for memory.
 	smallPacket = 1 << 20
-	// maxPacket is the maximum size of a packet in bytes. A packet contains one event. An event is larger than a few
-	// kilobytes only if a single row is.
+	// maxPacket is the maximum size of a packet in bytes. A packet contains one event. An event has more than a few
+	// kilobytes only if it contains a large row.
 	maxPacket = 64 << 20
-	// largeGrace and largeRate are the minimum speed of a large packet. After the time largeGrace, the server must have
-	// sent largeRate bytes a second on average. Other streams wait meanwhile.
+	// largeGrace and largeRate limit the time for a large packet, because other streams wait for its memory. After
+	// largeGrace, the server must have sent at least largeRate bytes per second on average.
 	largeGrace = 5 * time.Second
 	largeRate  = 1 << 20
 	// maxLogin is the maximum number of bytes that a server may send before the stream begins.
@@ -29,7 +29,8 @@ const (
 var ErrLargeEvent = fmt.Errorf("the binary log contains a row of more than %d MiB, which cannot be archived",
 	maxPacket>>20)
 
-// largePackets limits the memory for large packets of all streams in this process. Other streams wait.
+// largePackets limits the memory for large packets of all streams in this process. One stream at a time may receive a
+// large packet.
 var largePackets = make(chan struct{}, 1) //nolint:gochecknoglobals // The memory belongs to the process.
 
 // A packet is a packet that is being received. The server chooses its size.
@@ -37,7 +38,8 @@ type packet struct {
 	raw     []byte
 	isLarge bool
 	freed   sync.Once
-	// begun is the time at which the memory for a large packet was free. received is the number of bytes since then.
+	// begun is the time at which this packet got the memory for a large packet. received is the number of bytes since
+	// then.
 	begun    time.Time
 	received int
 	// conn is the connection, or nil if its deadlines do not matter. closed is closed with the stream.

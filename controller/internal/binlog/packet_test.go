@@ -48,24 +48,26 @@ func TestPacket(t *testing.T) {
 	three.release()
 }
 
-// useOwnSlot gives a test in a bubble its own limit for large packets.
+// useOwnSlot replaces the limit for large packets, because a test in a synctest bubble must not share it with other
+// tests.
 func useOwnSlot() (restore func()) {
 	previous := largePackets
 	largePackets = make(chan struct{}, 1)
 	return func() { largePackets = previous }
 }
 
-// TestPacketProgress checks that a server that stalls within a large packet does not block other streams for long, and
-// that a stream that waits for them does not miss its own deadline.
+// TestPacketProgress checks a server that stalls within a large packet. Other streams must not be blocked for long. A
+// stream that waits for the memory must not miss its own deadline because of the wait.
 func TestPacketProgress(t *testing.T) {
 	const second = 1 << 20 // The bytes that a server must send in a second.
 	for name, tc := range map[string]struct {
-		// sent is what the server sends of a packet, with a pause after each chunk.
+		// sent is the number of bytes that the server sends of a packet. It sends them in chunks, with a pause after
+		// each chunk.
 		sent, chunk int
 		pause       time.Duration
-		// waits is the time that another stream needs for its large packet.
+		// waits is the time for which another stream occupies the memory for a large packet.
 		waits time.Duration
-		// want is the maximum time, and fails is true if the packet must not be complete.
+		// want is the maximum duration. fails is true if the packet must not be received completely.
 		want  time.Duration
 		fails bool
 	}{

@@ -43,7 +43,7 @@ type Source struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// A State is what a server says about its binary log.
+// A State is the state of the binary log that a server reports.
 type State struct {
 	ServerUUID string
 	// Executed are all transactions of the server. Purged are those that are no longer in its binary log.
@@ -161,8 +161,8 @@ type Part struct {
 	Done func()
 }
 
-// Release releases the memory of the part. The caller of Next must call it when it has stored the part or drops it.
-// Until then, no other stream receives a large part.
+// Release releases the memory of the part. The caller of Next must call it after it has stored or dropped the part. If
+// the part is large, no other stream can receive a large part until then.
 func (p Part) Release() {
 	if p.Done != nil {
 		p.Done()
@@ -266,7 +266,7 @@ func (s *Stream) parsePart(e event) (p Part, ok bool, err error) {
 	return Part{Begin: step.begin, Raw: e, IsEnd: step.isEnd, Format: Format{s.scan.format}}, true, nil
 }
 
-// IsPurged reports whether an error says that the server has deleted transactions that were requested
+// IsPurged reports whether an error means that the server has already deleted the requested transactions
 // (ER_SOURCE_FATAL_ERROR_READING_BINLOG).
 func IsPurged(err error) bool {
 	e := new(mysql.MyError)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestConnectToSilentServer checks that a login ends with its context although the server sends nothing.
+// TestConnectToSilentServer checks that a login stops when its context ends, even if the server sends nothing.
 func TestConnectToSilentServer(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // A test.
 	if err != nil {

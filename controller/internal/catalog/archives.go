@@ -49,7 +49,7 @@ type ArchiveStep struct {
 	Message string
 	After   time.Duration
 
-	// Record, Note and Volume are the objects that the action changes or reads.
+	// Record, Entry and Volume are the objects that the action changes or reads.
 	Record *v1.BackupRecord
 	Entry  *instance.Entry
 	Volume *corev1.PersistentVolume
@@ -201,8 +201,8 @@ func nextOfUnproven(a *instance.Archives, r *v1.BackupRecord, n *instance.Entry)
 	return ArchiveStep{Action: steps.NoOp}
 }
 
-// isLifesAffair reports whether the reconcile of an existing instance handles the BackupRecord. That reconcile does
-// not handle verified BackupRecords of earlier backups of a running instance.
+// isLifesAffair reports whether the reconcile of an existing instance handles the BackupRecord. It does not handle
+// verified BackupRecords of earlier backups of a running instance.
 func isLifesAffair(a *instance.Archives, r *v1.BackupRecord) bool {
 	instanceID := a.InstanceOf(r.Spec.Instance.XR)
 	return instanceID != nil && (!r.IsVerified() || r.Name == instanceID.Instance.RecordName())
@@ -227,8 +227,8 @@ func reportOnce(r *v1.BackupRecord, tell steps.Action, reason string, after time
 	return ArchiveStep{Action: tell, Message: reason}
 }
 
-// whyUnasked returns the message for a backup whose state in the store is unknown. The message is constant, because
-// the error of a store can differ at each attempt.
+// whyUnasked returns the message for a backup if its store did not report whether it is verified. The message is
+// constant, because the error of a store can differ at each attempt.
 func whyUnasked(r *v1.BackupRecord) string {
 	return fmt.Sprintf("BackupStore %[1]s does not respond, does not exist, or has a catalog entry that its keys "+
 		"cannot decrypt (kubectl describe backupstore %[1]s)", r.Spec.Archive.Store)

@@ -76,47 +76,50 @@ func TestApply(t *testing.T) {
 		want      map[string]string
 		refused   func(error) bool
 	}{
-		"Patch": {reason: "As it was read.", changes: func(a *corev1.Secret) []Change {
-			return []Change{PatchObject(a, set("k", "is"))}
-		}, want: map[string]string{"a/k": "is"}},
-		"PatchLate": {reason: "Somebody wrote it since.", changes: func(a *corev1.Secret) []Change {
-			return []Change{PatchObject(a, set("k", "is")), NewObject(secret("b", nil))}
-		}, meanwhile: func(t *testing.T, kube client.Client) {
-			t.Helper()
-			s := read(t, kube, "a")
-			set("other", "theirs")(s)
-			if err := kube.Update(t.Context(), s); err != nil {
-				t.Fatal(err)
-			}
-		}, want: map[string]string{"a/k": "was", "a/other": "theirs"}, refused: kerrors.IsConflict},
-		"PatchTwice": {reason: "The second stands on the first, and not on what was read.",
+		"Patch": {reason: "The object has not changed since it was read, so the patch must be applied.",
+			changes: func(a *corev1.Secret) []Change {
+				return []Change{PatchObject(a, set("k", "is"))}
+			}, want: map[string]string{"a/k": "is"}},
+		"PatchLate": {reason: "Another client changed the object after it was read, so all changes must be refused.",
+			changes: func(a *corev1.Secret) []Change {
+				return []Change{PatchObject(a, set("k", "is")), NewObject(secret("b", nil))}
+			}, meanwhile: func(t *testing.T, kube client.Client) {
+				t.Helper()
+				s := read(t, kube, "a")
+				set("other", "theirs")(s)
+				if err := kube.Update(t.Context(), s); err != nil {
+					t.Fatal(err)
+				}
+			}, want: map[string]string{"a/k": "was", "a/other": "theirs"}, refused: kerrors.IsConflict},
+		"PatchTwice": {reason: "The second patch must use the result of the first one as its precondition.",
 			changes: func(a *corev1.Secret) []Change {
 				return []Change{PatchObject(a, set("k", "is")), PatchObject(a, set("l", "too"))}
 			}, want: map[string]string{"a/k": "is", "a/l": "too"}},
-		"PatchGone": {reason: "An object that is gone is an error,", changes: func(a *corev1.Secret) []Change {
+		"PatchGone": {reason: "A patch of a deleted object must return an error.", changes: func(a *corev1.Secret) []Change {
 			return []Change{PatchObject(a, set("k", "is"))}
 		}, meanwhile: deletes("a"), want: map[string]string{}, refused: kerrors.IsNotFound},
-		"OrGone": {reason: "but where that is as good.", changes: func(a *corev1.Secret) []Change {
-			return []Change{PatchObject(a, set("k", "is")).OrGone(), NewObject(secret("b", nil))}
-		}, meanwhile: deletes("a"), want: map[string]string{"b": ""}},
-		"Create": {reason: "What is made can be changed at once.", changes: func(*corev1.Secret) []Change {
+		"OrGone": {reason: "If the change is optional for a deleted object, later changes must be applied.",
+			changes: func(a *corev1.Secret) []Change {
+				return []Change{PatchObject(a, set("k", "is")).OrGone(), NewObject(secret("b", nil))}
+			}, meanwhile: deletes("a"), want: map[string]string{"b": ""}},
+		"Create": {reason: "An object that was just created must be usable in the next change.", changes: func(*corev1.Secret) []Change {
 			b := secret("b", map[string]string{"k": "new"})
 			return []Change{NewObject(b), PatchObject(b, set("l", "too"))}
 		}, want: map[string]string{"a/k": "was", "b/k": "new", "b/l": "too"}},
-		"CreateTwice": {reason: "The first is it.", changes: func(*corev1.Secret) []Change {
+		"CreateTwice": {reason: "The second creation of the same object must have no effect.", changes: func(*corev1.Secret) []Change {
 			return []Change{NewObject(secret("b", map[string]string{"k": "new"})),
 				NewObject(secret("b", map[string]string{"k": "newer"}))}
 		}, want: map[string]string{"a/k": "was", "b/k": "new"}},
-		"CreateTaken": {reason: "What somebody else made is left to the next look, the rest goes on.",
+		"CreateTaken": {reason: "If another client created the object, its patch must be skipped and later changes applied.",
 			changes: func(a *corev1.Secret) []Change {
 				b := secret("b", map[string]string{"k": "new"})
 				return []Change{NewObject(b), PatchObject(b, set("l", "too")), PatchObject(a, set("k", "is"))}
 			}, meanwhile: creates(secret("b", map[string]string{"k": "theirs"})), want: map[string]string{"a/k": "is",
 				"b/k": "theirs"}},
-		"Delete": {reason: "This object.", changes: func(a *corev1.Secret) []Change {
+		"Delete": {reason: "The object that was read must be deleted.", changes: func(a *corev1.Secret) []Change {
 			return []Change{DeleteObject(a, "")}
 		}, want: map[string]string{}},
-		"DeleteLater": {reason: "And none that has its name by now.", changes: func(a *corev1.Secret) []Change {
+		"DeleteLater": {reason: "A later object with the same name must not be deleted.", changes: func(a *corev1.Secret) []Change {
 			return []Change{DeleteObject(a, "")}
 		}, meanwhile: func(t *testing.T, kube client.Client) {
 			t.Helper()
@@ -125,14 +128,16 @@ func TestApply(t *testing.T) {
 			later.UID = "uid-later"
 			creates(later)(t, kube)
 		}, want: map[string]string{"a/k": "later"}, refused: kerrors.IsConflict},
-		"Otherwise": {reason: "What is not taken as it would be, is made otherwise.", changes: func(*corev1.Secret) []Change {
-			big, small := NewObject(secret("big", nil)), NewObject(secret("small", nil))
-			big.Otherwise = &small
-			return []Change{big}
-		}, want: map[string]string{"a/k": "was", "small": ""}},
-		"Refused": {reason: "Or nothing.", changes: func(a *corev1.Secret) []Change {
-			return []Change{NewObject(secret("big", nil)), PatchObject(a, set("k", "is"))}
-		}, want: map[string]string{"a/k": "was"}, refused: kerrors.IsForbidden},
+		"Otherwise": {reason: "If the API server refuses an object, its alternative must be created.",
+			changes: func(*corev1.Secret) []Change {
+				big, small := NewObject(secret("big", nil)), NewObject(secret("small", nil))
+				big.Otherwise = &small
+				return []Change{big}
+			}, want: map[string]string{"a/k": "was", "small": ""}},
+		"Refused": {reason: "If a refused object has no alternative, later changes must not be applied.",
+			changes: func(a *corev1.Secret) []Change {
+				return []Change{NewObject(secret("big", nil)), PatchObject(a, set("k", "is"))}
+			}, want: map[string]string{"a/k": "was"}, refused: kerrors.IsForbidden},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kube := fake.NewClientBuilder().WithObjects(existing.DeepCopy()).WithInterceptorFuncs(interceptor.Funcs{
@@ -229,13 +234,14 @@ func TestAddFinalizer(t *testing.T) {
 		want          []string
 		refused       bool
 	}{
-		"AsRead": {reason: "Nobody wrote.", before: []string{"theirs"}, want: []string{"theirs", "ours"}},
-		"Since": {reason: "Nobody's is lost, and nothing has to be read again.", before: []string{"theirs"},
+		"AsRead": {reason: "The object has not changed since it was read.", before: []string{"theirs"}, want: []string{"theirs", "ours"}},
+		"Since": {reason: "A finalizer that another client added must be kept, and the change must not fail.", before: []string{"theirs"},
 			after: []string{"theirs", "another"}, since: true, want: []string{"theirs", "another", "ours"}},
-		"First": {reason: "There is no list that it could be added to.", want: []string{"ours"}},
-		"Overtaken": {reason: "And the list that somebody else has made since is not overwritten.", after: []string{"theirs"},
+		"First": {reason: "The object has no list of finalizers yet, so the list must be created.", want: []string{"ours"}},
+		"Overtaken": {reason: "A list of finalizers that another client created must not be overwritten.", after: []string{"theirs"},
 			since: true, want: []string{"theirs"}, refused: true},
-		"Later": {reason: "It was another object.", before: []string{"theirs"}, after: []string{"theirs"}, since: true,
+		"Later": {reason: "A later object with the same name must not get the finalizer.",
+			before: []string{"theirs"}, after: []string{"theirs"}, since: true,
 			later: true, want: []string{"theirs"}, refused: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -272,8 +278,9 @@ func TestScale(t *testing.T) {
 		want     int32
 		conflict bool
 	}{
-		"AsRead": {reason: "Nobody was faster.", want: 0},
-		"Late":   {reason: "Somebody wrote it since.", label: "theirs", want: 1, conflict: true},
+		"AsRead": {reason: "The Deployment has not changed since it was read.", want: 0},
+		"Late": {reason: "Another client changed the Deployment after it was read, so it must not be scaled.",
+			label: "theirs", want: 1, conflict: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db"},
@@ -350,34 +357,35 @@ func TestInStore(t *testing.T) {
 		told    []string
 		want    map[string]string
 	}{
-		"All": {reason: "In its order.", changes: []Change{
+		"All": {reason: "All changes must be applied in the given order.", changes: []Change{
 			InStore(Publish, object, Remote{Store: "s"}), InStore(RemoveLeftovers, object, Remote{Store: "s"}),
 			InStore(Remove, object, Remote{Store: "s"}), PatchObject(object, set("k", "is")),
 		}, told: []string{"Publish s", "Tidy s", "Remove s"}, want: map[string]string{"a/k": "is"}},
-		"Fails": {reason: "The record stays.",
+		"Fails": {reason: "The archive cannot be deleted, so its object must be kept.",
 			changes: []Change{InStore(Remove, object, Remote{Store: "s"}), DeleteObject(object, "")},
 			err:     map[Verb]error{Remove: failed}, told: []string{"Remove s"}, want: map[string]string{"a": ""}},
-		"Access": {reason: "It is made.",
+		"Access": {reason: "The Secret with the access must be created.",
 			changes: []Change{InStore(GiveAccess, secret("b", nil), Remote{Store: "s", Prefix: "f"})},
 			told:    []string{"GiveAccess s"}, want: map[string]string{"a": "", "b/k": "to f"}},
-		"Again": {reason: "What is there goes: it may be another's.",
+		"Again": {reason: "An existing Secret must be replaced, because it may give access to another archive.",
 			changes: []Change{InStore(GiveAccess, secret("a", nil), Remote{Store: "s", Prefix: "f"})},
 			told:    []string{"GiveAccess s"}, want: map[string]string{"a/k": "to f"}},
-		"NoWay": {reason: "No Job is made without.",
+		"NoWay": {reason: "The Job must not be created if the Secret with the access cannot be created.",
 			changes: []Change{InStore(GiveAccess, secret("b", nil), Remote{Store: "s"}), NewObject(secret("job", nil))},
 			err:     map[Verb]error{GiveAccess: failed}, told: []string{"GiveAccess s"}, want: map[string]string{"a": ""}},
-		"Later": {reason: "Somebody else was faster, and the next look sees it.",
+		"Later": {reason: "A conflict must be returned as an error of the API server, because it is retried.",
 			changes: []Change{InStore(Publish, object, Remote{Store: "s"})},
 			err:     map[Verb]error{Publish: kerrors.NewConflict(schema.GroupResource{}, "s", failed)},
 			told:    []string{"Publish s"}, api: true, want: map[string]string{"a": ""}},
-		"NoRight": {reason: "That is the API server's word.", changes: []Change{InStore(Publish, object, Remote{Store: "s"})},
+		"NoRight": {reason: "A forbidden request is an error of the API server, not of the store.",
+			changes: []Change{InStore(Publish, object, Remote{Store: "s"})},
 			err: map[Verb]error{Publish: fmt.Errorf("cannot get it: %w",
 				kerrors.NewForbidden(schema.GroupResource{}, "s", failed))}, told: []string{
 				"Publish s"}, api: true, want: map[string]string{"a": ""}},
-		"Ends": {reason: "The controller ends, and the store has said nothing.",
+		"Ends": {reason: "The controller stops during the change, which is not an error of the store.",
 			changes: []Change{InStore(Publish, object, Remote{Store: "s"})}, err: map[Verb]error{Publish: failed}, ends: true,
 			told: []string{"Publish s"}, want: map[string]string{"a": ""}},
-		"NoThing": {reason: "Access is a Secret.",
+		"NoThing": {reason: "Access can be stored only in a Secret.",
 			changes: []Change{InStore(GiveAccess, &corev1.ConfigMap{}, Remote{Store: "s"})},
 			err:     map[Verb]error{GiveAccess: failed}, want: map[string]string{"a": ""}},
 	} {
@@ -447,19 +455,22 @@ func TestApplyInServer(t *testing.T) {
 		cloners int
 		fails   bool
 	}{
-		"Offer": {reason: "The Secret has what was made.", changes: []Change{offer, later},
+		"Offer": {reason: "The Secret must contain the password of the new account.", changes: []Change{offer, later},
 			want: map[string]string{"access/password": "secret-1", "b": ""}, cloners: 1},
-		"OfferDown": {reason: "Nothing is said, and nothing follows.", down: down, changes: []Change{offer, later},
+		"OfferDown": {reason: "The account cannot be created, so later changes must not be applied.",
+			down: down, changes: []Change{offer, later},
 			want: map[string]string{}, fails: true},
-		"Withdraw": {reason: "It is taken away.", changes: []Change{offer, withdraw, later},
+		"Withdraw": {reason: "The account must be deleted from the server.", changes: []Change{offer, withdraw, later},
 			want: map[string]string{"access/password": "secret-1", "b": ""}},
-		"WithdrawDown": {reason: "What follows waits.", down: down, changes: []Change{withdraw, later},
+		"WithdrawDown": {reason: "The account cannot be deleted, so later changes must wait.",
+			down: down, changes: []Change{withdraw, later},
 			want: map[string]string{}, fails: true},
-		"Stop": {reason: "A server that stores nothing outside may stop.",
+		"Stop": {reason: "A server without data outside of its data directory may be stopped.",
 			changes: []Change{InServer(CheckData, secret("a", nil), server), later}, want: map[string]string{"b": ""}},
-		"NoStop": {reason: "One that does goes on.", down: down,
+		"NoStop": {reason: "A server with data outside of its data directory must not be stopped.", down: down,
 			changes: []Change{InServer(CheckData, secret("a", nil), server), later}, want: map[string]string{}, fails: true},
-		"OrNot": {reason: "What follows does not wait.", down: down, changes: []Change{withdraw.OrNot(), later},
+		"OrNot": {reason: "The change is optional, so its failure must not prevent later changes.",
+			down: down, changes: []Change{withdraw.OrNot(), later},
 			want: map[string]string{"b": ""}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -55,18 +55,22 @@ func TestWatch(t *testing.T) {
 		// now is the expected time after a minute, relative to the start.
 		now time.Duration
 	}{
-		"Agree": {reason: "Nothing is wrong.", trusted: true, now: time.Minute},
-		"Minutes": {reason: "Clocks never agree to the second.", server: 4 * time.Minute, trusted: true,
+		"Agree": {reason: "The clocks agree.", trusted: true, now: time.Minute},
+		"Minutes": {reason: "A difference of some minutes must be accepted.", server: 4 * time.Minute, trusted: true,
 			now: time.Minute},
-		"ServerBehind": {reason: "Ours is 31 days ahead.", server: -month,
+		"ServerBehind": {reason: "The controller's clock is 31 days ahead of the API server's clock.", server: -month,
 			says: "The controller's clock is 31d ahead of the API server's", now: time.Minute - month},
-		"ServerAhead": {reason: "Ours is behind.", server: month,
+		"ServerAhead": {reason: "The controller's clock is 31 days behind the API server's clock.", server: month,
 			says: "The controller's clock is 31d behind the API server's", now: time.Minute + month},
-		"StepAhead":  {reason: "Nobody has answered since the step.", step: month, says: "31d ahead", now: time.Minute},
-		"StepBack":   {reason: "That is seen as well.", step: -month, says: "31d behind", now: time.Minute},
-		"SixMinutes": {reason: "That is too much.", step: 6 * time.Minute, says: "6m ahead", now: time.Minute},
-		"NoDate":     {reason: "Doubt is not agreement.", date: "none", says: "does not report its time", now: time.Minute},
-		"BrokenDate": {reason: "Nor is that a time.", date: "yesterday", says: "does not report its time", now: time.Minute},
+		"StepAhead": {reason: "The clock was set forward, which must be detected before the next response.",
+			step: month, says: "31d ahead", now: time.Minute},
+		"StepBack": {reason: "The clock was set back, which must be detected before the next response.",
+			step: -month, says: "31d behind", now: time.Minute},
+		"SixMinutes": {reason: "A difference of six minutes is too large.", step: 6 * time.Minute, says: "6m ahead", now: time.Minute},
+		"NoDate": {reason: "A response without a date does not show that the clocks agree.",
+			date: "none", says: "does not report its time", now: time.Minute},
+		"BrokenDate": {reason: "A response with an invalid date does not show that the clocks agree.",
+			date: "yesterday", says: "does not report its time", now: time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &machine{wall: start}

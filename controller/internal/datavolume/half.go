@@ -47,8 +47,8 @@ type Making struct {
 	volume *Volume
 }
 
-// Begin removes files of an earlier run and locks the Half. It returns nil if an earlier run has already completed
-// the import.
+// Begin removes all files of an earlier run and locks the Half. It is for the first container of an import. It returns
+// nil if an earlier run has already completed the import.
 func (h Half) Begin(ctx context.Context) (*Making, error) {
 	return h.open(ctx, func(v *Volume) error {
 		if err := errors.Join(v.checkUnused(ImportedHalf), v.ClearHalves()); err != nil {
@@ -58,7 +58,8 @@ func (h Half) Begin(ctx context.Context) (*Making, error) {
 	})
 }
 
-// GoOn locks a Half that an earlier container has begun. It returns nil if the import is already complete.
+// GoOn locks a Half for a container that creates the data from files of an earlier container, such as a dump. It
+// removes incomplete data, and keeps these files. It returns nil if the import is already complete.
 func (h Half) GoOn(ctx context.Context) (*Making, error) {
 	return h.open(ctx, func(v *Volume) error {
 		if err := v.checkUnused(ImportedHalf); err != nil {
@@ -68,8 +69,8 @@ func (h Half) GoOn(ctx context.Context) (*Making, error) {
 	})
 }
 
-// Continue locks a Half whose data an earlier container has written, and keeps that data. It returns nil if the import
-// is already complete.
+// Continue locks a Half for a container that changes data which an earlier container has written. It keeps that data.
+// It returns nil if the import is already complete.
 func (h Half) Continue(ctx context.Context) (*Making, error) {
 	return h.open(ctx, func(v *Volume) error { return v.checkUnused(ImportedHalf) })
 }
@@ -77,8 +78,8 @@ func (h Half) Continue(ctx context.Context) (*Making, error) {
 // OpenVolume returns the locked volume. Close closes it.
 func (m *Making) OpenVolume() *Volume { return m.volume }
 
-// Complete marks the data as complete. It must be called after the server of the import has exited. The next
-// container accepts a Half only if it has this mark.
+// Complete marks the data as complete. It must be called after the server of the import has exited. The next container
+// accepts only data with this mark.
 func (m *Making) Complete() error {
 	root, err := m.volume.OpenRoot(agent.ImportDir)
 	if err != nil {

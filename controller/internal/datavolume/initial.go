@@ -140,8 +140,8 @@ func (v *Volume) StartedVersion() string {
 	return s.Version
 }
 
-// Clear removes files of an earlier run if the volume contains no data. The server of that run may terminate later
-// than the run itself. Clear waits for that server, because two servers in one directory would not create a database.
+// Clear removes files of an earlier run if the volume contains no data. The server of that run may terminate later than
+// the run itself. Clear waits for that server, because an initialization fails while another server uses the directory.
 func (i *Initial) Clear(timeout time.Duration) error {
 	for end := time.Now().Add(timeout); ; time.Sleep(timeout / 100) {
 		err := i.Volume.checkUnused(i.dirName())

@@ -32,8 +32,8 @@ type subject struct {
 	key   instance.Key
 	claim *instance.Composite
 	xrs   []*instance.Composite
-	// holders are the volumes and then the PVCs that have the product's finalizer and an annotation with the UID of
-	// an XR. dataPVs are the volumes in this list.
+	// holders are the objects that have the product's finalizer and an annotation with the UID of an XR: first the
+	// volumes, then the PVCs. dataPVs are the volumes among them.
 	holders []client.Object
 	dataPVs []*corev1.PersistentVolume
 	// backupPVs are the backup volumes.
@@ -151,7 +151,7 @@ func (x *index) stateOfInstance(p *subject, uid types.UID) *instance.State {
 	return s
 }
 
-// readVolumes returns the volumes that were read.
+// readVolumes returns functions that find volumes among the volumes that the doctor has already read.
 func (x *index) readVolumes() instance.Volumes {
 	return instance.Volumes{
 		ByName: func(name string) (*corev1.PersistentVolume, error) { return x.volumes[name], nil },

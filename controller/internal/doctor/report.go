@@ -7,7 +7,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// A Severity tells whether a finding requires an action.
+// A Severity describes whether a finding requires an action.
 type Severity string
 
 // The severities are sorted from mildest to worst. A note requires no action.

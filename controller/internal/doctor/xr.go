@@ -52,7 +52,7 @@ func (x *xrCheck) claimGone() Finding {
 	return wrongFinding(advice, "%s is still running, but its claim no longer exists", nameOf(x.XR))
 }
 
-// expectSoon turns the finding into a note if the object is so new that the controller may still be working on it.
+// expectSoon makes the finding a note if the object is so new that the controller may not have handled it yet.
 func (x *xrCheck) expectSoon(c *instance.Composite, f Finding) Finding {
 	if !x.isOlder(c.GetCreationTimestamp(), shortDelay) {
 		f.Severity, f.Advice = Entry, "check again in a minute"

@@ -29,7 +29,7 @@ type Archives struct {
 	// Instances are the existing instances with this name. The reconcile of each instance handles the BackupRecord of its
 	// current backup.
 	Instances []*State
-	// Records and Notes are sorted newest first.
+	// Records are the BackupRecords and Entries the catalog entries, both newest first.
 	Records []v1.BackupRecord
 	Entries []Entry
 	// Volumes are the volumes with backups of the instance.

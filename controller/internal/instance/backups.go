@@ -26,8 +26,8 @@ type BackupVolumes struct {
 	// EarlierBackupPV is the backup volume of a previous namespace with the same name, if it contains the backup that
 	// the function chose. It is nil after this namespace has adopted the volume.
 	EarlierBackupPV *corev1.PersistentVolume
-	// BackupBusy is true while the PVC to which EarlierBackupPV was bound still exists. If EarlierBackupPV is nil, the
-	// same applies to BackupPV.
+	// BackupBusy is true while EarlierBackupPV is still bound to an existing PVC. If EarlierBackupPV is nil and there
+	// is no BackupPVC, it is true while BackupPV is still bound to an existing PVC.
 	BackupBusy bool
 }
 
@@ -57,7 +57,8 @@ func readBackupVolumes(ctx context.Context, r client.Reader, basis *Basis, entri
 	return out, err
 }
 
-// isVolumeAwaited reports whether a backup PVC will be bound without waiting for a pod.
+// isVolumeAwaited reports whether the controller should wait until the backup PVC of a new instance is bound. This is
+// the case if the StorageClass provisions the volume immediately, and not only when a pod uses the PVC.
 func isVolumeAwaited(ctx context.Context, r client.Reader, s *Subject, c *corev1.PersistentVolumeClaim) (bool, error) {
 	if s.XR == nil || s.IsDeleting() || s.XR.Status.Started || c == nil || c.Spec.VolumeName != "" ||
 		c.DeletionTimestamp != nil || c.Spec.StorageClassName == nil || *c.Spec.StorageClassName == "" {
@@ -167,8 +168,8 @@ func chosenEarlierBackup(basis *Basis, entries []Entry) *v1.BackupRecord {
 	return r
 }
 
-// backupNamed returns a BackupRecord, or builds it from the catalog if a user deleted it. The function's choice
-// remains valid in this case.
+// backupNamed returns a BackupRecord by its name. If a user has deleted the BackupRecord, it is built from the catalog,
+// because the function has chosen the backup before and the choice remains valid.
 func backupNamed(records []v1.BackupRecord, entries []Entry, name string) *v1.BackupRecord {
 	if n := slices.IndexFunc(records, func(r v1.BackupRecord) bool { return r.Name == name }); n >= 0 {
 		return &records[n]
@@ -183,8 +184,8 @@ func backupNamed(records []v1.BackupRecord, entries []Entry, name string) *v1.Ba
 }
 
 // EarlierBackupPVMissing reports whether the function chose a backup of a previous namespace whose volume is missing.
-// The controller must not create a backup volume in this case, because it would be in the way when a user restores
-// the missing one.
+// The controller must not create a backup volume in this case, because a user could then not restore the missing
+// volume.
 func EarlierBackupPVMissing(s *State) bool {
 	return chosenEarlierBackup(&s.Basis, s.Entries) != nil && s.EarlierBackupPV == nil && s.BackupPVC == nil &&
 		s.BackupPV == nil

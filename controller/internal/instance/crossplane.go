@@ -23,7 +23,7 @@ const FinalizerCrossplaneClaim = "finalizer.apiextensions.crossplane.io"
 // AnnotationPaused pauses Crossplane for a claim or XR if its value is "true".
 const AnnotationPaused = "crossplane.io/paused"
 
-// CrossplaneMayTake is the time in which Crossplane must start a deletion. Usually it starts within a second. A
+// CrossplaneMayTake is the maximum time in which Crossplane starts a deletion. Usually it starts within a second. A
 // composition takes at most two minutes (internal/controller/apiextensions/composite/reconciler.go in v2.4.0). A
 // composition that started before the deletion has therefore finished by then.
 const CrossplaneMayTake = 5 * time.Minute

@@ -31,8 +31,8 @@ type Entry struct {
 
 // Noted contains the catalog entries of an instance's backups.
 type Noted struct {
-	// Entries are the catalog entries, newest first. BackupPVs are the backup volumes. Both are read if Records is read.
-	// The entries of stores are added to Notes later.
+	// Entries are the catalog entries, newest first. BackupPVs are the backup volumes. Both are read if Records is
+	// read. The entries of stores are added to Entries later.
 	Entries   []Entry
 	BackupPVs []corev1.PersistentVolume
 }

@@ -76,7 +76,8 @@ func (g *Gatherer) Gather(ctx context.Context, k Key) ([]*State, error) {
 	return out, nil
 }
 
-// copyAmong returns the copied object if an orphaned instance waits for a user because of it, or nil.
+// copyAmong returns the copied object that prevents the deletion of an orphaned instance until a user decides. It
+// returns nil if there is none.
 func copyAmong(instances []*Subject) client.Object {
 	for _, s := range instances {
 		if s.Orphan != nil && s.Orphan.Copy != nil {
@@ -208,7 +209,7 @@ func readBasis(ctx context.Context, r client.Reader, subject *Subject) (*Basis, 
 	return out, noted, err
 }
 
-// needsRecords reports whether a decision depends on the backups of all instances with this name.
+// needsRecords reports whether the next step of the instance depends on the backups of all instances with this name.
 func needsRecords(s *Subject) bool {
 	return s.IsDeleting() || s.XR != nil &&
 		(!s.XR.Status.Started || s.Requested.Name != "" || s.XR.Spec.Backup.Schedule != nil) || s.IsBackedUpInstance()

@@ -144,7 +144,8 @@ func isCopy(o client.Object) bool {
 	return marked != "" && marked != string(o.GetUID())
 }
 
-// isTakenOver reports whether a user has requested to adopt this copy. Its instance is then deleted in this cluster.
+// isTakenOver reports whether a user has requested to adopt this copy. The data is then backed up, and its instance is
+// deleted in this cluster.
 func isTakenOver(o client.Object) bool {
 	return o.GetAnnotations()[v1.AnnotationTakeOver] == string(o.GetUID())
 }
@@ -154,8 +155,8 @@ func isLeftAlone(o client.Object) bool {
 	return isCopy(o) && o.GetAnnotations()[v1.AnnotationLeaveAlone] == string(o.GetUID())
 }
 
-// describesOriginal reports whether an annotation of a copy allows deletion without a backup. A user added it to the
-// original object, so it is ignored for the copy.
+// describesOriginal reports whether an annotation allows deletion without a backup. On a copy, such an annotation comes
+// from the original object, so it is ignored.
 func describesOriginal(o client.Object, key string) bool {
 	return isCopy(o) && slices.Contains([]string{v1.AnnotationSkipBackup, v1.AnnotationWithoutOutside,
 		v1.AnnotationNothingToLose, v1.AnnotationDeletionPolicy}, key)

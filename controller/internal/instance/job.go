@@ -181,7 +181,7 @@ func (j *Job) Finished() (finished *metav1.Time, succeeded bool) {
 	return nil, false
 }
 
-// IsComplete reports whether the status of the Job says that it succeeded.
+// IsComplete reports whether the Job has succeeded according to its status.
 func (j *Job) IsComplete() bool {
 	_, succeeded := j.finishedTime()
 	return succeeded

@@ -29,8 +29,8 @@ func RecordPVCs(j *batchv1.Job, mounted Mounted) {
 	j.Annotations[v1.AnnotationPVCs] = string(raw)
 }
 
-// HasMoved reports whether a Job may have used other volumes than the current ones. The PVC of the pod volume
-// mayBeGone may have been deleted later, because no other PVC has replaced it.
+// HasMoved reports whether a Job may have used other volumes than the current ones. mayBeGone is the pod volume whose
+// PVC may have been deleted later. This is allowed, because no other PVC has replaced it.
 func (j *Job) HasMoved(mounted Mounted, mayBeGone string) bool {
 	uids := map[string]types.UID{}
 	names := pvcVolumes(j.Job)

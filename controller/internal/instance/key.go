@@ -92,8 +92,8 @@ func (k Kind) OfBackup(o client.Object) []Key {
 	return k.knownKeys(Key{Kind: b.KindOfInstance(), Namespace: b.Namespace, Name: b.Spec.Instance.Name})
 }
 
-// knownKeys returns the key if it is of this kind. Annotations and labels only select what is reconciled, so a wrong
-// value can only cause an unnecessary reconcile.
+// knownKeys returns a list with the key if the key has this kind, and nil otherwise. The key may come from an
+// annotation or a label that a user has changed. This is safe, because the key only selects what is reconciled.
 func (k Kind) knownKeys(key Key) []Key {
 	if key.Kind != k.InstanceKind() || key.Namespace == "" || key.Name == "" {
 		return nil

@@ -11,9 +11,9 @@ type JobLocation struct {
 	WipeJob, PruneJob string
 }
 
-// JobLocation returns the namespace of the instance's Jobs, and the names of the Jobs and their PVCs. It is the
-// instance's own namespace if a pod can run there. If the instance lost its XR, its Jobs have other names, because a
-// later instance may use the usual names.
+// JobLocation returns the namespace of the instance's Jobs, and the names of the Jobs and their PVCs. The Jobs run in
+// the instance's own namespace if a pod can run there. If the instance lost its XR, its Jobs have other names, because
+// a later instance may use the usual names.
 func (b *Basis) JobLocation() JobLocation {
 	i := b.Instance
 	if !isRelocated(b) {

@@ -91,16 +91,18 @@ func TestFindOwnObject(t *testing.T) {
 		err     bool
 		gone    bool // The error shows that the kind is not installed.
 	}{
-		"Found": {reason: "It has no claim and no labels.", objects: []client.Object{ownObject("db", "uid-1")},
-			want: "uid-1"},
-		"Claim": {reason: "A claim and its XR of the same name are another instance.",
+		"Found": {reason: "An XR without a claim has no labels and must be found by its name.",
+			objects: []client.Object{ownObject("db", "uid-1")},
+			want:    "uid-1"},
+		"Claim": {reason: "A claim and its XR with the same name belong to a different instance.",
 			objects: []client.Object{xr("db", "uid-2", "db", false), boundClaim("db")}},
-		"Gone": {reason: "The list has another one only.", objects: []client.Object{ownObject("other", "uid-3")}},
-		"Between": {reason: "The kind was not served for a moment.", objects: []client.Object{ownObject("db", "uid-1")},
-			funcs: notYet, want: "uid-1"},
-		"NotServed": {reason: "The kind is there, and the API server does not serve it.",
+		"Gone": {reason: "The list contains only an XR with another name.", objects: []client.Object{ownObject("other", "uid-3")}},
+		"Between": {reason: "A get failed while the kind was temporarily not served, but the list contains the XR.",
+			objects: []client.Object{ownObject("db", "uid-1")},
+			funcs:   notYet, want: "uid-1"},
+		"NotServed": {reason: "The CRD exists, so the XR may exist although the API server does not serve the kind.",
 			objects: []client.Object{ownObject("db", "uid-1"), crd}, funcs: notServed, err: true},
-		"NotInstalled": {reason: "The kind is not there.", funcs: notServed, err: true, gone: true},
+		"NotInstalled": {reason: "The error must show that the kind is not installed.", funcs: notServed, err: true, gone: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects := append([]client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}}},

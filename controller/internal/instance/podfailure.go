@@ -92,8 +92,8 @@ func podsOfInstance(ctx context.Context, r client.Reader, instanceID v1.Instance
 	return l.Items, nil
 }
 
-// steadyText returns the previous message if the new one differs only in numbers. A server that exits repeatedly
-// prints different numbers each time, and the status must not change because of them.
+// steadyText returns the previous message if the new one differs only in numbers. A server that exits repeatedly prints
+// different numbers each time, and the status must not change because of them.
 func steadyText(before *v1.Blocker, reason string) string {
 	if before != nil && strings.Contains(reason, isRestarted) && IsSameMessage(before.Message, reason) {
 		return before.Message
@@ -104,8 +104,8 @@ func steadyText(before *v1.Blocker, reason string) string {
 // timestamp matches the timestamp at the beginning of a line in a server's log.
 var timestamp = regexp.MustCompile(`\b\d{4}-\d\d-\d\d[T ]\s?\d{1,2}:\d\d:\d\d\S*(?: UTC| Z)?(?: -| \d+)?\s*`)
 
-// withoutEarlierTries removes the pods of earlier restore attempts, which are all terminated pods of the restore
-// except for the newest one. After the restore has succeeded, it removes the newest one, too.
+// withoutEarlierTries removes the terminated pods of earlier restore attempts. It keeps the newest terminated pod,
+// because its error is reported, unless there is no restore or the restore has succeeded.
 func withoutEarlierTries(pods []corev1.Pod, restore *v1.RestoreStatus) []corev1.Pod {
 	out := slices.Clone(pods)
 	slices.SortStableFunc(out, func(a, b corev1.Pod) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) })
@@ -119,8 +119,8 @@ func withoutEarlierTries(pods []corev1.Pod, restore *v1.RestoreStatus) []corev1.
 	})
 }
 
-// volumeInDoubt returns a sentence that names the data volume, if a container found no data on it or the data of
-// another instance. Otherwise it returns "".
+// volumeInDoubt returns a sentence that names the data volume. It returns "" unless a container has reported that the
+// volume contains no data, or the data of another instance.
 func volumeInDoubt(v *corev1.PersistentVolume, p *corev1.Pod) string {
 	inDoubt := func(c corev1.ContainerStatus) bool {
 		r := lastReport(p, c)
@@ -135,8 +135,8 @@ func volumeInDoubt(v *corev1.PersistentVolume, p *corev1.Pod) string {
 	return ". The data is on PersistentVolume " + v.Name
 }
 
-// whereBackupsAre returns advice for a pod that cannot be scheduled because it needs a node that can use the existing
-// backup volume. Otherwise it returns "".
+// whereBackupsAre returns advice for a pod that cannot be scheduled. It returns "" unless the pod must run on a node
+// that can use the existing backup volume.
 func whereBackupsAre(xr *Composite, p *corev1.Pod) string {
 	if xr == nil || xr.Status.BackupNodes == nil || p.Spec.NodeName != "" {
 		return ""

@@ -36,54 +36,55 @@ func TestPodFailureOf(t *testing.T) {
 		dying  bool
 		says   string
 	}{
-		"Fine": {reason: "A container that runs has none.",
+		"Fine": {reason: "A running container has no failure.",
 			status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
 				{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}}},
-		"Creating": {reason: "What goes by itself is none.",
+		"Creating": {reason: "ContainerCreating usually ends without a change by a user, so it is not a failure.",
 			status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{waits("ContainerCreating", "", nil)}}},
-		"Unscheduled": {reason: "The scheduler says why.", status: unscheduled,
+		"Unscheduled": {reason: "The failure must contain the scheduler's message.", status: unscheduled,
 			says: "cannot be scheduled: 0/2 nodes are available"},
-		"Image": {reason: "The kubelet says why.",
+		"Image": {reason: "The failure must contain the kubelet's message.",
 			status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{pull}}, says: "ErrImagePull: not found"},
-		"Init": {reason: "Also before the container of a restore.",
+		"Init": {reason: "The failure of an init container must be reported as well.",
 			status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{pull},
 				ContainerStatuses: []corev1.ContainerStatus{waits("PodInitializing", "", nil)}}, says: "ErrImagePull"},
-		"InitKilled": {reason: "The kernel killed it before it could write a report.",
+		"InitKilled": {reason: "The kernel killed the init container before it could write a report.",
 			status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{
 				waits("CrashLoopBackOff", "back-off 10s", &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}),
 			}}, says: "container mysql of pod p was OOMKilled (exit code 137)"},
-		"Agent": {reason: "Our own program says it best.", says: "container mysql of pod p: the volume holds no data",
+		"Agent": {reason: "The error from the program's report must be used instead of the kubelet's message.",
+			says: "container mysql of pod p: the volume holds no data",
 			status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{
 				waits("CrashLoopBackOff", "back-off 10s",
 					&corev1.ContainerStateTerminated{ExitCode: 47,
 						Message: `{"command":"initialize","error":"the volume holds no data"}`}),
 			}}},
-		"AgentEnded": {reason: "The kubelet leaves an init container as it ended, until the next try.",
+		"AgentEnded": {reason: "Between two attempts, the report is in the current state of the init container.",
 			says: "container initialize of pod p: the volume holds no data",
 			status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{{
 				Name: "initialize", State: corev1.ContainerState{Terminated: noData()},
 			}}}},
-		"AgentAgain": {reason: "It is what is known while it tries again.",
+		"AgentAgain": {reason: "The error of the last attempt must be reported while the next attempt runs.",
 			says: "container initialize of pod p: the volume holds no data",
 			status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{{
 				Name: "initialize", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
 				LastTerminationState: corev1.ContainerState{Terminated: noData()},
 			}}}},
-		"AgentDone": {reason: "It has mended itself.",
+		"AgentDone": {reason: "The init container has succeeded, so its earlier error must not be reported.",
 			status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{{
 				Name: "initialize", State: corev1.ContainerState{
 					Terminated: &corev1.ContainerStateTerminated{
 						Message: `{"command":"initialize","ok":true}`}}, LastTerminationState: corev1.ContainerState{
 					Terminated: noData()},
 			}}}},
-		"Restore": {reason: "A restore that is tried again has said why.",
+		"Restore": {reason: "The pod of a failed restore must be reported with its error while the restore is retried.",
 			says: "container restore of pod p: a server still runs",
 			status: corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{{
 				Name: "restore", State: corev1.ContainerState{
 					Terminated: &corev1.ContainerStateTerminated{ExitCode: 75,
 						Message: `{"command":"restore","exitCode":75,"error":"a server still runs"}`}},
 			}}}},
-		"Dying": {reason: "A pod that goes is no failure.", status: unscheduled, dying: true},
+		"Dying": {reason: "A pod that is being deleted has no failure.", status: unscheduled, dying: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -102,16 +103,18 @@ func TestPodFailureOf(t *testing.T) {
 // not updated unnecessarily.
 func TestWaitsBecause(t *testing.T) {
 	cases := map[string]struct{ reason, says, message, want string }{
-		"Try": {reason: "The kubelet has just tried.", says: "ErrImagePull", message: "not found",
+		"Try": {reason: "The kubelet has just tried to pull the image.", says: "ErrImagePull", message: "not found",
 			want: "ErrImagePull: not found"},
-		"Between": {reason: "It will again.", says: "ImagePullBackOff",
+		"Between": {reason: "The error of the last attempt must be used while the kubelet waits for the next attempt.",
+			says:    "ImagePullBackOff",
 			message: `Back-off pulling image "a/b:c": ErrImagePull: not found`, want: "ErrImagePull: not found"},
-		"Older": {reason: "An older kubelet says no more.", says: "ImagePullBackOff",
+		"Older": {reason: "The message of an older kubelet does not contain the error of the last attempt.", says: "ImagePullBackOff",
 			message: `Back-off pulling image "a/b:c"`, want: `ImagePullBackOff: Back-off pulling image "a/b:c"`},
-		"Port": {reason: "Each try has a port of its own.", says: "ErrImagePull",
+		"Port": {reason: "The local port differs in each attempt, so the message must not contain it.", says: "ErrImagePull",
 			message: "lookup r.example on 10.96.0.10:53: read udp 10.0.0.2:40117->10.96.0.10:53: i/o timeout",
 			want:    "ErrImagePull: lookup r.example on 10.96.0.10:53: read udp 10.96.0.10:53: i/o timeout"},
-		"Terminals": {reason: "A registry may say anything.", says: "ErrImagePull", message: "no\x1b[2J\nimage",
+		"Terminals": {reason: "A registry may send control characters, which must be removed.",
+			says: "ErrImagePull", message: "no\x1b[2J\nimage",
 			want: "ErrImagePull: no [2J image"},
 	}
 	for name, tc := range cases {

@@ -12,8 +12,8 @@ func needsRecovery(s *Subject) bool {
 }
 
 // readRecovery looks for the backup and the binary log for spec.restore.at. source is the instance that
-// spec.restore.from names, or nil. storeFailure is the error of an earlier read from a store, or "". readRecovery
-// returns it, or its own.
+// spec.restore.from names, or nil. storeFailure is the error of an earlier read from a store, or "". If it is set,
+// readRecovery reads no store and returns it. Otherwise readRecovery returns the error of its own read.
 func readRecovery(ctx context.Context, stores Stores, basis *Basis, source *Source,
 	storeFailure string) (*v1.RecoverySource, string) {
 	restore := &basis.XR.Spec.Restore

@@ -42,31 +42,34 @@ func TestReadRequested(t *testing.T) {
 		method v1.BackupMethod
 		want   Request
 	}{
-		"None": {reason: "Nothing asks."},
-		"Oldest": {reason: "They are taken in the order of their creation.",
+		"None": {reason: "There is no Backup object, so no backup is requested."},
+		"Oldest": {reason: "The oldest Backup object must be used first.",
 			cached: []client.Object{backup("b", 2), backup("a", 3), backup("c", 1)},
 			want:   Request{Name: "c", UID: "c", Method: v1.MethodOnline}},
-		"Answered": {reason: "What is over asks for nothing.", cached: []client.Object{
+		"Answered": {reason: "A Backup object with a result must not be used again.", cached: []client.Object{
 			backup("a", 1, answered(v1.ReasonBackupVerified)), backup("b", 2, answered(v1.ReasonBackupFailed)),
 			backup("c", 3, answered(v1.ReasonBackupWaiting))},
 			want: Request{Name: "c", UID: "c", Method: v1.MethodOnline}},
-		"Stale": {reason: "The cache may be behind: what failed is not tried again.",
+		"Stale": {reason: "The cache may be outdated, and a failed backup must not be taken again.",
 			cached: []client.Object{backup("a", 1)}, stored: []client.Object{backup("a", 1, answered(v1.ReasonBackupFailed))}},
-		"Gone": {reason: "It was deleted since.", cached: []client.Object{backup("a", 1)}, stored: []client.Object{}},
-		"Untold": {reason: "The last one does not say yet what became of it, and would be tried again later.",
+		"Gone": {reason: "The Backup object was deleted after the cache was filled.",
+			cached: []client.Object{backup("a", 1)}, stored: []client.Object{}},
+		"Untold": {reason: "The last Backup object has no result yet, so no other backup must be started.",
 			cached: []client.Object{backup("a", 1), backup("b", 2)}, last: last("a", "a", v1.LastBackupFailed)},
-		"SameName": {reason: "The last one had the name of another Backup.", cached: []client.Object{backup("a", 1)},
-			last: last("a", "before", v1.LastBackupFailed), want: Request{Name: "a", UID: "a", Method: v1.MethodOnline}},
-		"UnderWay": {reason: "One at a time.", cached: []client.Object{backup("b", 2)},
+		"SameName": {reason: "The last backup was requested by a Backup object with the same name but another UID.",
+			cached: []client.Object{backup("a", 1)},
+			last:   last("a", "before", v1.LastBackupFailed), want: Request{Name: "a", UID: "a", Method: v1.MethodOnline}},
+		"UnderWay": {reason: "A backup is running, so no other backup must be started.", cached: []client.Object{backup("b", 2)},
 			last: last("a", "a", v1.LastBackupRunning)},
-		"OfOthers": {reason: "Others have their own.", cached: []client.Object{
+		"OfOthers": {reason: "Backup objects of other instances must be ignored.", cached: []client.Object{
 			backup("a", 1, func(b *v1.Backup) { b.Spec.Instance.Name = "other" }),
 			backup("b", 1, func(b *v1.Backup) { b.Spec.Instance.Kind = v1.KindDatabase }),
 			backup("c", 1, func(b *v1.Backup) { b.Namespace = "elsewhere" })}},
-		"Method": {reason: "Its own goes first.", cached: []client.Object{
+		"Method": {reason: "The method of the Backup object takes precedence over the method of the instance.", cached: []client.Object{
 			backup("a", 1, func(b *v1.Backup) { b.Spec.Method = v1.MethodOnline })}, method: v1.MethodCold,
 			want: Request{Name: "a", UID: "a", Method: v1.MethodOnline}},
-		"InstancesMethod": {reason: "Then that of the instance.", cached: []client.Object{backup("a", 1)},
+		"InstancesMethod": {reason: "If the Backup object specifies no method, the method of the instance must be used.",
+			cached: []client.Object{backup("a", 1)},
 			method: v1.MethodCold, want: Request{Name: "a", UID: "a", Method: v1.MethodCold}},
 	}
 	for name, tc := range cases {

@@ -24,20 +24,22 @@ func TestMayServe(t *testing.T) {
 		binding    *v1.Binding
 		want       bool
 	}{
-		"Serving": {reason: "The function says so.",
+		"Serving": {reason: "The condition of the function reports that the server accepts clients.",
 			conditions: []metav1.Condition{condition(v1.ConditionServing, metav1.ConditionTrue, v1.ReasonRunning)}, want: true},
-		"First": {reason: "The first login is the controller's.",
+		"First": {reason: "The server waits for the first login, which is done by the controller.",
 			conditions: []metav1.Condition{condition(v1.ConditionServing, metav1.ConditionFalse, v1.ReasonLoginPending)},
 			want:       true},
-		"Starting": {reason: "It is not up.",
+		"Starting": {reason: "The server has not started, so the controller must not log in.",
 			conditions: []metav1.Condition{condition(v1.ConditionServing, metav1.ConditionFalse, v1.ReasonStarting), unsynced},
 			binding:    bound},
-		"Unknown": {reason: "A NetworkPolicy is refused; the server goes on.",
+		"Unknown": {reason: "Crossplane cannot compose, but a server that accepted clients before continues to run.",
 			conditions: []metav1.Condition{unknown, unsynced}, binding: bound, want: true},
-		"NeverBound": {reason: "It has never been up.", conditions: []metav1.Condition{unknown, unsynced}},
-		"Synced": {reason: "Crossplane composes: the function will say it.", conditions: []metav1.Condition{unknown},
-			binding: bound},
-		"Silent": {reason: "The function has said nothing yet.", conditions: []metav1.Condition{unsynced},
+		"NeverBound": {reason: "There is no connection Secret, so the server has never accepted clients.",
+			conditions: []metav1.Condition{unknown, unsynced}},
+		"Synced": {reason: "Crossplane can compose, so the function will soon report the state of the server.",
+			conditions: []metav1.Condition{unknown},
+			binding:    bound},
+		"Silent": {reason: "There is no condition of the function yet.", conditions: []metav1.Condition{unsynced},
 			binding: bound},
 	}
 	for name, tc := range cases {

@@ -28,24 +28,24 @@ func TestTrialFails(t *testing.T) {
 		status corev1.PodStatus
 		fails  bool
 	}{
-		"Exits": {reason: "It did three times.", hash: "hash",
+		"Exits": {reason: "The server exited three times with the new settings, so they must be reverted.", hash: "hash",
 			status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{exits(2, 1)}}, fails: true},
-		"Killed": {reason: "Settings may take too much memory.", hash: "hash",
+		"Killed": {reason: "The server may be killed because the new settings need too much memory.", hash: "hash",
 			status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{exits(5, 137)}}, fails: true},
-		"Init": {reason: "It does not even begin.", hash: "hash",
+		"Init": {reason: "An init container that keeps exiting also shows that the settings do not work.", hash: "hash",
 			status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{exits(2, 1)}}, fails: true},
-		"Once": {reason: "That may have been something else.", hash: "hash",
+		"Once": {reason: "A single restart may have another cause, so the settings must be kept.", hash: "hash",
 			status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{exits(1, 1)}}},
-		"Well": {reason: "It ended as it was told to.", hash: "hash",
+		"Well": {reason: "Exit code 0 is a requested shutdown, not a failure.", hash: "hash",
 			status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{exits(3, 0)}}},
-		"Slow": {reason: "Recovery takes as long as it takes.", hash: "hash",
+		"Slow": {reason: "A long crash recovery is not a failure, because the server does not exit.", hash: "hash",
 			status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
 				{Name: "mysql", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}}},
-		"Earlier": {reason: "That pod has the old settings.", hash: "other",
+		"Earlier": {reason: "The pod uses the previous settings, so its exits must be ignored.", hash: "other",
 			status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{exits(9, 1)}}},
-		"Dying": {reason: "That pod is replaced.", hash: "hash", dying: true,
+		"Dying": {reason: "A pod that is being deleted must be ignored, because another pod replaces it.", hash: "hash", dying: true,
 			status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{exits(9, 1)}}},
-		"Recovers": {reason: "It serves.", hash: "hash",
+		"Recovers": {reason: "The server is ready, so the settings work despite earlier exits.", hash: "hash",
 			status: corev1.PodStatus{Conditions: ready, ContainerStatuses: []corev1.ContainerStatus{exits(9, 1)}}},
 	}
 	for name, tc := range cases {

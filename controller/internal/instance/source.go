@@ -16,7 +16,7 @@ import (
 type Source struct {
 	// Of is the other claim.
 	Of v1.Instance
-	// Records and Notes are the claim's backups, newest first.
+	// Records and Entries are the BackupRecords and the catalog entries of the claim's backups, newest first.
 	Records []v1.BackupRecord
 	Entries []Entry
 }
@@ -48,9 +48,9 @@ func needsSource(s *Subject) bool {
 		s.XR.Spec.Restore.From != nil && s.XR.Spec.Restore.Source(s.Instance).Key() != s.Instance.Key()
 }
 
-// readSource reads the backups of the claim that spec.restore.from names. storeFailure is the error of an earlier
-// read from a store. readSource returns it, or the error of its own read from a store. The instance waits while there
-// is such an error, as it does for its own backups.
+// readSource reads the backups of the claim that spec.restore.from names. storeFailure is the error of an earlier read
+// from a store, or "". If it is set, readSource reads no store and returns it. Otherwise readSource returns the error
+// of its own read. The instance waits while there is such an error, as it does for its own backups.
 func readSource(ctx context.Context, r client.Reader, stores Stores, basis *Basis,
 	storeFailure string) (*Source, string, error) {
 	if !needsSource(&basis.Subject) {

@@ -67,22 +67,25 @@ func TestSourceKnowsVolumesAndStores(t *testing.T) {
 		held     string
 		failure  bool
 	}{
-		"Records": {reason: "All are there.", existing: []client.Object{older, newest},
+		"Records": {reason: "All backups of the source claim have BackupRecords.", existing: []client.Object{older, newest},
 			stores: &fakeStores{entries: []FoundEntry{noted}}, newest: newest.Name},
-		"None": {reason: "There are none.", stores: &fakeStores{}, newest: v1.PreviousNone},
-		"OnVolume": {reason: "The volume has it.", existing: []client.Object{older, onVolume(labelled, nil)},
-			stores: &fakeStores{}, newest: v1.PreviousHeld, held: newest.Name},
-		"OnBoundVolume": {reason: "The volume of the backup PVC is one for backups without a label, too.",
+		"None": {reason: "The source claim has no backups.", stores: &fakeStores{}, newest: v1.PreviousNone},
+		"OnVolume": {reason: "A catalog entry on the volume shows a newer backup without a BackupRecord.",
+			existing: []client.Object{older, onVolume(labelled, nil)},
+			stores:   &fakeStores{}, newest: v1.PreviousHeld, held: newest.Name},
+		"OnBoundVolume": {reason: "The volume that is bound to the backup PVC of the source must be read even without labels.",
 			existing: []client.Object{older, bound, pvc}, stores: &fakeStores{}, newest: v1.PreviousHeld, held: newest.Name},
-		"InStore": {reason: "The store has it.", existing: []client.Object{older},
+		"InStore": {reason: "A catalog entry in the store shows a newer backup without a BackupRecord.", existing: []client.Object{older},
 			stores: &fakeStores{entries: []FoundEntry{noted}}, newest: v1.PreviousHeld, held: newest.Name},
-		"Forgotten": {reason: "A person said so.", existing: []client.Object{older},
-			stores: &fakeStores{entries: []FoundEntry{forgotten}}, newest: older.Name},
-		"EarlierNamespace": {reason: "The store has it in the directory of an earlier namespace of this name.",
+		"Forgotten": {reason: "A user allowed a start without the newest backup, so the older one must be used.",
+			existing: []client.Object{older},
+			stores:   &fakeStores{entries: []FoundEntry{forgotten}}, newest: older.Name},
+		"EarlierNamespace": {reason: "The store contains a newer backup in the directory of an earlier namespace.",
 			existing: []client.Object{earlier}, stores: &fakeStores{entries: []FoundEntry{notedEarlier}}, newest: v1.PreviousHeld,
 			held: earliest.Name},
-		"Down": {reason: "It is not known.", existing: []client.Object{older},
-			stores: &fakeStores{err: errors.New("the store is down")}, newest: older.Name, failure: true},
+		"Down": {reason: "The store cannot be read, so a newer backup may exist and the failure must be reported.",
+			existing: []client.Object{older},
+			stores:   &fakeStores{err: errors.New("the store is down")}, newest: older.Name, failure: true},
 	}
 	for name, tc := range cases {
 		s := gatherOne(t, tc.stores, append(tc.existing, fromOther(nil))...)

@@ -72,8 +72,8 @@ type Refusal struct {
 	Passing bool
 }
 
-// numbered matches words that can differ in two messages about the same problem, such as a source port or a request
-// ID.
+// numbered matches words with a digit, such as a source port or a request ID. They can differ in two messages about the
+// same problem.
 var numbered = regexp.MustCompile(`[\w-]*[0-9][\w-]*`)
 
 // IsSameMessage reports whether two messages differ only in words that contain a digit.

@@ -83,8 +83,8 @@ func chosenStore(b *Basis) string {
 
 // StoreAnswers contains what the controller read from stores.
 type StoreAnswers struct {
-	// StoreFailure is the reason why a required store could not be read. It is empty if all stores responded. If it
-	// is set, Notes may be incomplete.
+	// StoreFailure is the reason why a required store could not be read. It is empty if all stores responded. If it is
+	// set, the catalog entries may be incomplete.
 	StoreFailure string
 	// RestoreFrom is the catalog entry of the backup that a restore Job needs access to. It is nil if no restore Job
 	// waits for access.

@@ -19,7 +19,7 @@ import (
 // pod after its grace period. After that, the controller searches for the reason for the delay.
 const waitTimeout = 10 * time.Second
 
-// A looker determines why an object waits. It ignores read errors, because the result is only shown to users and no
+// A podReader determines why an object waits. It ignores read errors, because the result is only shown to users and no
 // decision depends on it.
 type podReader struct {
 	client.Reader

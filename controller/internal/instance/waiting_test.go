@@ -20,7 +20,7 @@ import (
 // noon is the current time of the tests. Objects that were created a minute earlier have exceeded waitTimeout.
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// lookAt returns a looker that reads the given objects and whose current time is noon.
+// lookAt returns a podReader that reads the given objects and whose current time is noon.
 func lookAt(t *testing.T, objects ...client.Object) podReader {
 	t.Helper()
 	reader := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects...).
@@ -115,51 +115,56 @@ func TestWhyPodWaits(t *testing.T) {
 		objects []client.Object
 		says    string
 	}{
-		"Mount": {reason: "Only an event says it.", pod: waiting(), objects: []client.Object{mount},
+		"Mount": {reason: "Only an event contains the reason why the volume cannot be mounted.",
+			pod: waiting(), objects: []client.Object{mount},
 			says: `pod p on node worker: FailedMount: MountVolume.SetUp failed for volume "config" : configmap "db-config" not found`},
-		"MountAgain": {reason: "The kubelet says now and then that it still waits.", pod: waiting(),
+		"MountAgain": {reason: "A later event that only repeats the problem must not hide its cause.", pod: waiting(),
 			objects: []client.Object{mount,
 				said("late", "pod", warning, "FailedMount", "Unable to attach or mount volumes: unmounted volumes=[config]",
 					5)}, says: "db-config"},
-		"Attach": {reason: "It is attached elsewhere.", pod: waiting(), objects: []client.Object{attach},
+		"Attach": {reason: "The volume is attached to another node, and the message must contain this event.",
+			pod: waiting(), objects: []client.Object{attach},
 			says: "FailedAttachVolume: Multi-Attach error"},
-		"Attached": {reason: "It has got over that.", pod: waiting(),
+		"Attached": {reason: "A later normal event shows that the volume is attached, so there is no problem.", pod: waiting(),
 			objects: []client.Object{attach,
 				said("done", "pod", normal, "SuccessfulAttachVolume", "AttachVolume.Attach succeeded", 5)}},
-		"Another": {reason: "Another pod of the name had that.", pod: waiting(),
+		"Another": {reason: "The event belongs to an earlier pod with the same name.", pod: waiting(),
 			objects: []client.Object{said("mount", "earlier", warning, "FailedMount", "no", 30)}},
-		"Silence": {reason: "Nobody says anything.", pod: waiting()},
-		"Young": {reason: "It goes by itself.",
+		"Silence": {reason: "There is no event, so there is nothing to report.", pod: waiting()},
+		"Young": {reason: "The pod was created a second ago, so the problem may still disappear.",
 			pod:     waiting(func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(noon.Add(-time.Second)) }),
 			objects: []client.Object{mount}},
-		"Started": {reason: "What it met before it started is over.", pod: waiting(unready),
+		"Started": {reason: "The pod has started, so an earlier warning must be ignored.", pod: waiting(unready),
 			objects: []client.Object{mount, node(corev1.ConditionTrue)}},
-		"Status": {reason: "What its status says is nearer.",
+		"Status": {reason: "The status of the pod takes precedence over its events.",
 			pod:     waiting(func(p *corev1.Pod) { p.Status.ContainerStatuses[0] = waits("ErrImagePull", "not found", nil) }),
 			objects: []client.Object{mount}, says: "pod p: ErrImagePull: not found"},
-		"Remounted": {reason: "It ran, and its node was started again.", pod: waiting(restarted),
+		"Remounted": {reason: "After a restart of its node, the pod must mount its volumes again, so the event applies.",
+			pod:     waiting(restarted),
 			objects: []client.Object{mount}, says: "FailedMount"},
-		"Node": {reason: "Nobody hears of it.", pod: waiting(unready),
+		"Node": {reason: "The node is not ready, and the message must contain the command to continue without it.", pod: waiting(unready),
 			objects: []client.Object{node(corev1.ConditionUnknown)},
 			says: "pod p is on node worker, which is not ready (Kubelet stopped posting node status.). " +
 				"Repair the node. If it is shut down permanently"},
-		"NodeGone": {reason: "It was taken away.", pod: waiting(unready), says: "node worker, which no longer exists"},
-		"NodeSlow": {reason: "A server that starts has a node that is ready.", pod: waiting(unready),
+		"NodeGone": {reason: "The node of the pod does not exist, and the message must report this.",
+			pod: waiting(unready), says: "node worker, which no longer exists"},
+		"NodeSlow": {reason: "The node is ready and the server is still starting, so there is nothing to report.", pod: waiting(unready),
 			objects: []client.Object{node(corev1.ConditionTrue)}},
-		"NodeServing": {reason: "It serves, as far as anybody knows.", pod: waiting(serving),
+		"NodeServing": {reason: "The pod is ready, so the state of its node must not be reported.", pod: waiting(serving),
 			objects: []client.Object{node(corev1.ConditionUnknown)}},
-		"Ending": {reason: "It has its grace period, and a moment more.", pod: waiting(dyingSince(noon)),
+		"Ending": {reason: "The grace period of the pod has just ended, so it may still terminate.", pod: waiting(dyingSince(noon)),
 			objects: []client.Object{node(corev1.ConditionUnknown)}},
-		"Ended": {reason: "It does not end where nobody hears of it.", pod: waiting(dyingSince(noon.Add(-time.Minute))),
+		"Ended": {reason: "The pod does not terminate because its node is not ready, and the message must report this.",
+			pod:     waiting(dyingSince(noon.Add(-time.Minute))),
 			objects: []client.Object{node(corev1.ConditionUnknown)}, says: "out-of-service=nodeshutdown:NoExecute"},
 		"Scratch": {
-			reason: "A quota refuses a volume that goes with it.", pod: waiting(unplaced, scratch),
+			reason: "A quota refuses the ephemeral volume, and the message must contain this event.", pod: waiting(unplaced, scratch),
 			says: "PersistentVolumeClaims. FailedBinding: ephemeral volume data: exceeded quota",
 			objects: []client.Object{said("quota", "pod", warning, "FailedBinding", "ephemeral volume data: exceeded quota", 20),
 				said("node", "pod", warning, "FailedScheduling", "0/2 nodes", 5)},
 		},
 		"ScratchMade": {
-			reason: "It was allowed since, and its class is full.", pod: waiting(unplaced, scratch),
+			reason: "The PVC of the ephemeral volume exists now, so only its own event must be reported.", pod: waiting(unplaced, scratch),
 			says: "PersistentVolumeClaim p-data: ProvisioningFailed: no room",
 			objects: []client.Object{
 				&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p-data", UID: "scratch"},
@@ -169,16 +174,16 @@ func TestWhyPodWaits(t *testing.T) {
 			},
 		},
 		"Unbound": {
-			reason: "The scheduler does not say why there is no volume.", pod: waiting(unplaced),
+			reason: "The scheduler's message contains no cause, so the event of the PVC must be added.", pod: waiting(unplaced),
 			says: "pod has unbound immediate PersistentVolumeClaims. PersistentVolumeClaim db-pvc: ProvisioningFailed: no " +
 				"such pool",
 			objects: []client.Object{pending, said("no", "pvc", warning, "ProvisioningFailed", "no such pool", 20),
 				said("again", "pvc", normal, "Provisioning", "External provisioner is provisioning volume", 5)},
 		},
-		"Place": {reason: "It may run on one node only, and people hear why.", pod: waiting(unplaced),
+		"Place": {reason: "The message must explain why the pod may run only on one node.", pod: waiting(unplaced),
 			says: "on nodes that can use the existing backup volume for this name (kubernetes.io/hostname In worker), " +
 				"because otherwise its data could not be backed up"},
-		"Unprintable": {reason: "Whoever may write events may write anything.", pod: waiting(),
+		"Unprintable": {reason: "Events may contain any text, so the message must be printable and short.", pod: waiting(),
 			objects: []client.Object{said("mount", "pod", warning, "FailedMount", "no\n\x1b[2J"+strings.Repeat("x", 5000), 30)},
 			says:    "FailedMount: no [2Jxxx"},
 	}
@@ -231,17 +236,20 @@ func TestWhyNoPod(t *testing.T) {
 		objects []client.Object
 		says    string
 	}{
-		"Refused": {reason: "Its event says by whom.", job: made(time.Minute, func(*Job) {}),
+		"Refused": {reason: "The event of the Job contains the reason why its pod is refused.", job: made(time.Minute, func(*Job) {}),
 			objects: []client.Object{refusal("x7k2p")}, says: words},
-		"RefusedAgain": {reason: "In the same words.", job: made(time.Minute, func(*Job) {}),
+		"RefusedAgain": {reason: "The message must be the same for each attempt, although the name of the pod differs.",
+			job:     made(time.Minute, func(*Job) {}),
 			objects: []client.Object{refusal("b9d4w")}, says: words},
-		"Unknown": {reason: "Nobody says why.", job: made(time.Minute, func(*Job) {}),
+		"Unknown": {reason: "There is no event, so the message must contain the command that shows the reason.",
+			job:  made(time.Minute, func(*Job) {}),
 			says: "For the reason: kubectl describe job --namespace default backup-db-job"},
-		"New": {reason: "It has not had the time.", job: made(time.Second, func(*Job) {}),
+		"New": {reason: "The Job was created a second ago, so its pod may still be created.", job: made(time.Second, func(*Job) {}),
 			objects: []client.Object{refusal("x7k2p")}},
-		"Running": {reason: "It has one.", job: made(time.Minute, func(j *Job) { j.Pods = []corev1.Pod{{}} }),
+		"Running": {reason: "The Job has a pod, so there is nothing to report.",
+			job:     made(time.Minute, func(j *Job) { j.Pods = []corev1.Pod{{}} }),
 			objects: []client.Object{refusal("x7k2p")}},
-		"Ended": {reason: "It needs none any more.", job: made(time.Minute, func(j *Job) {
+		"Ended": {reason: "The Job has finished, so it needs no pod.", job: made(time.Minute, func(j *Job) {
 			j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
 		})},
 	}
@@ -274,29 +282,29 @@ func TestOutlived(t *testing.T) {
 		pods          []corev1.Pod
 		over, succeed bool
 	}{
-		"Sidecar": {reason: "Nobody ends it.",
+		"Sidecar": {reason: "An injected container keeps running, but the backup container has succeeded.",
 			pods: []corev1.Pod{pod(corev1.PodRunning, runs("proxy"), ended("backup", time.Minute, 0))}, over: true,
 			succeed: true},
-		"Failed": {reason: "Nor does it end with a failure.",
+		"Failed": {reason: "An injected container keeps running, but the backup container has failed.",
 			pods: []corev1.Pod{pod(corev1.PodRunning, ended("backup", time.Minute, 1), runs("proxy"))}, over: true},
-		"Soon": {reason: "What counts is done.",
+		"Soon": {reason: "The success of the backup container must be recorded immediately.",
 			pods: []corev1.Pod{pod(corev1.PodRunning, ended("backup", time.Second, 0), runs("proxy"))}, over: true,
 			succeed: true},
-		"Failing": {reason: "It may end by itself, and the Job says whether it is tried again.",
+		"Failing": {reason: "The pod may still end by itself, and only the Job decides about another attempt.",
 			pods: []corev1.Pod{pod(corev1.PodRunning, ended("backup", time.Second, 1), runs("proxy"))}},
-		"Works": {reason: "What counts is at work.",
+		"Works": {reason: "The backup container is still running, although the injected container has terminated.",
 			pods: []corev1.Pod{pod(corev1.PodRunning, runs("backup"), ended("proxy", time.Minute, 0))}},
-		"Alone": {reason: "The kubelet is a moment behind.",
+		"Alone": {reason: "The backup container has succeeded, but the kubelet has not updated the phase of the pod.",
 			pods: []corev1.Pod{pod(corev1.PodRunning, ended("backup", time.Second, 0))}, over: true, succeed: true},
-		"Behind": {reason: "The Job's controller is.",
+		"Behind": {reason: "A pod has succeeded, but the Job controller has not updated the status of the Job.",
 			pods: []corev1.Pod{pod(corev1.PodFailed, ended("backup", time.Hour, 1)),
 				pod(corev1.PodSucceeded, ended("backup", time.Second, 0))}, over: true, succeed: true},
-		"Over": {reason: "Its Job says the rest.",
+		"Over": {reason: "The pod has failed, so the status of the Job decides the result.",
 			pods: []corev1.Pod{pod(corev1.PodFailed, ended("backup", time.Minute, 0), runs("proxy"))}},
-		"Again": {reason: "An earlier one has failed.",
+		"Again": {reason: "An earlier pod failed, but the backup container of the current pod has succeeded.",
 			pods: []corev1.Pod{pod(corev1.PodFailed, ended("backup", time.Hour, 1)),
 				pod(corev1.PodRunning, ended("backup", time.Minute, 0), runs("proxy"))}, over: true, succeed: true},
-		"Two": {reason: "One of them is not the Job's.",
+		"Two": {reason: "Two pods are running, and one of them may not belong to the Job, so no result is recorded.",
 			pods: []corev1.Pod{pod(corev1.PodRunning, ended("backup", time.Minute, 0), runs("proxy")),
 				pod(corev1.PodRunning, runs("backup"))}},
 	}

@@ -164,8 +164,8 @@ func readPods(ctx context.Context, l podReader, basis *Basis, backupPVC *corev1.
 	return pods, silentNode, nil
 }
 
-// isOwnPod reports whether a pod that mounts the usual data PVC uses this instance's data. If an instance lost its
-// XR, a later instance may have a PVC with that name.
+// isOwnPod reports whether a pod that mounts the usual data PVC uses the data of this instance. If this instance has
+// lost its XR, the PVC with that name may belong to a later instance.
 func isOwnPod(basis *Basis, p *corev1.Pod) bool {
 	return basis.Orphan == nil || basis.OriginalPVC != nil && basis.OriginalPVC.Name == basis.Instance.DataPVCName() ||
 		p.Labels[v1.LabelXR] == string(basis.Instance.XR)

@@ -27,7 +27,8 @@ type adoption struct {
 	// namespaces contains the namespaces of this cluster that were read, by name. The value is nil if a namespace does
 	// not exist.
 	namespaces map[string]*corev1.Namespace
-	// lineages contains the lineage of each candidate's instance, once it has been read.
+	// lineages contains, for the instance of each candidate, the UIDs of the instances and the names of the
+	// BackupRecords that belong to it.
 	lineages map[v1.BackedUpInstance]stores.Lineage
 	// residents are the objects that already have the name of a candidate's instance. They are read when they are
 	// needed.

@@ -40,7 +40,7 @@ import (
 )
 
 const (
-	// archiverID is the server_id of the archiver. Servers of instances have other ones, and each server has only one
+	// archiverID is the server_id of all archivers. No server of an instance uses it, and each server has only one
 	// archiver.
 	archiverID = 4294967294
 	// untilInterval is the interval at which the time of the last archived transaction is written to the status. Each
@@ -57,7 +57,7 @@ const (
 	maxChanged = 1000
 )
 
-// An archiveOffer creates and deletes the account with which the binary log of a server is read.
+// An archiveOffer creates and deletes the account of an archiver, which may read the binary log of a server.
 type archiveOffer interface {
 	OfferArchive(ctx context.Context, in *change.Server) (sql.Password, error)
 	WithdrawArchive(ctx context.Context, in *change.Server) error
@@ -100,7 +100,7 @@ type runningArchiver struct {
 	mu       sync.Mutex
 	progress logarchive.Progress
 	failure  string
-	// isUnsupported is true if the failure is that the server cannot archive its binary log.
+	// isUnsupported is true if the archiver has failed because the server cannot archive its binary log.
 	isUnsupported bool
 	// retried is the first progress after the last failure, or nil.
 	retried  *logarchive.Progress
@@ -141,8 +141,8 @@ func (r *archivingReconciler) watchArchiving(mgr ctrl.Manager, c composites, kin
 	return watchChanged(mgr, c, kind, "archiving", changed, atOnce, r)
 }
 
-// watchChanged starts a reconciler for a kind. It is called for each change of a composite resource, and for the keys
-// that it sends itself.
+// watchChanged starts a controller for a kind. It reconciles an instance after each change of its composite resource,
+// and when its key is sent to the channel.
 func watchChanged(mgr ctrl.Manager, c composites, kind instance.Kind, suffix string,
 	changed chan event.TypedGenericEvent[instance.Key], atOnce int, r reconcile.TypedReconciler[instance.Key]) error {
 	name := strings.ToLower(kind.InstanceKind()) + "-" + suffix
@@ -158,25 +158,26 @@ func watchChanged(mgr ctrl.Manager, c composites, kind instance.Kind, suffix str
 		Complete(r)
 }
 
-// wantsArchive reports whether the binary log of an instance is to be archived.
+// wantsArchive reports whether the user requests an archive of the binary log.
 func wantsArchive(xr *instance.Composite) bool {
 	return xr != nil && !xr.Stale && xr.Type == v1.TypeMySQL && xr.Spec.AllowsArchive() && !xr.IsDeleting() &&
 		(xr.Status.BackupStore != "" || xr.Spec.Backup.RequiresArchive())
 }
 
-// mayArchive reports whether the binary log of an instance is to be archived, and can be. A deletion stops the server,
-// and its archiver ends with the last transaction.
+// mayArchive reports whether an archiver for the instance must run: the user requests an archive, and the store and the
+// certificate authorities are known. If the instance is being deleted, a running archiver continues until the server
+// has stopped.
 func mayArchive(s *instance.State) bool {
 	return wantsArchive(s.XR) && s.XR.Status.BackupStore != "" && s.XR.Status.Authorities != ""
 }
 
-// isCurrent reports whether an archiver has the store and the certificate authorities of the instance.
+// isCurrent reports whether an archiver uses the current store and certificate authorities of the instance.
 func (a *runningArchiver) isCurrent(s *instance.State) bool {
 	return a.store == s.XR.Status.BackupStore && a.server.Authorities == s.XR.Status.Authorities
 }
 
-// stopOthers stops the archivers of instances that no longer want one. An archiver of a deleted instance ends when its
-// server has stopped.
+// stopOthers stops the archivers that are no longer needed or not up to date. The archiver of an instance that is being
+// deleted continues until the server has stopped.
 func (r *archivingReconciler) stopOthers(k instance.Key, instances []*instance.State) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -193,7 +194,7 @@ func (r *archivingReconciler) stopOthers(k instance.Key, instances []*instance.S
 		a.stop()
 		delete(r.running, uid)
 		if slices.ContainsFunc(instances, func(s *instance.State) bool { return s.Instance.XR == uid && !mayArchive(s) }) {
-			go r.withdraw(a) // The instance goes on without an archive.
+			go r.withdraw(a) // The server continues to run without an archive.
 		}
 	}
 }
@@ -209,7 +210,8 @@ func (r *archivingReconciler) startMissing(ctx context.Context, k instance.Key, 
 	}
 }
 
-// observeArchivers adds the archiver of an instance to the metrics, or removes it.
+// observeArchivers adds the archiver of the instance to the metrics. If there is none to observe, it removes the
+// archiver from the metrics.
 func (r *archivingReconciler) observeArchivers(k instance.Key, instances []*instance.State) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -229,7 +231,7 @@ func (r *archivingReconciler) reconcileInstance(ctx context.Context, s *instance
 	a := r.running[s.Instance.XR]
 	r.mu.Unlock()
 	if a == nil {
-		return 0, nil // The server has not started yet. Its first start is an event.
+		return 0, nil // The server has not started yet. Its first start causes an event.
 	}
 	next, err := r.statusOf(ctx, s, a)
 	if err != nil {
@@ -251,8 +253,8 @@ func (r *archivingReconciler) reconcileInstance(ctx context.Context, s *instance
 	return after, nil
 }
 
-// isArchivingNews reports whether a status must be written. The time of the last transaction alone is written only
-// from time to time.
+// isArchivingNews reports whether the status must be written. If only the time of the last transaction has changed, the
+// status is written at intervals.
 func isArchivingNews(previous, next *v1.ArchivingStatus) bool {
 	switch {
 	case previous == nil || previous.OK != next.OK || previous.Message != next.Message ||
@@ -262,7 +264,7 @@ func isArchivingNews(previous, next *v1.ArchivingStatus) bool {
 	case next.Until == nil || previous.Until == nil:
 		return next.Until != nil
 	case previous.Until.Before(next.From) && !next.Until.Before(next.From):
-		return true // The first range of times is not empty any more.
+		return true // The range of times to which a recovery is possible is no longer empty.
 	}
 	return next.Until.Sub(previous.Until.Time) >= untilInterval-time.Second
 }
@@ -282,7 +284,7 @@ func archivingFields(a *v1.ArchivingStatus) map[string]any {
 	return out
 }
 
-// statusOf returns the status of an archiver, and requests a backup if the archive has none to continue.
+// statusOf returns the status of an archiver. If no backup was taken since the archive began, it also requests one.
 func (r *archivingReconciler) statusOf(ctx context.Context, s *instance.State, a *runningArchiver) (*v1.ArchivingStatus,
 	error) {
 	p, failure := a.state()
@@ -330,8 +332,8 @@ func (r *archivingReconciler) earliest(ctx context.Context, s *instance.State, a
 	return out, ok, nil
 }
 
-// requestBase creates a Backup, because a recovery needs a backup that was taken after the archive began. The name is
-// the same for an hour, so that only one Backup is created, and another one if it has failed.
+// requestBase creates a Backup, because a recovery needs a backup that was taken after the archive began. The name of
+// the Backup contains the hour. There is at most one Backup per hour, and a failed one is repeated in the next hour.
 func (r *archivingReconciler) requestBase(ctx context.Context, s *instance.State, t logarchive.Timeline) error {
 	return r.writer.Apply(ctx, []change.Change{change.NewObject(&v1.Backup{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1.GroupVersion.String(), Kind: v1.KindBackup},
@@ -353,8 +355,8 @@ func (r *archivingReconciler) start(ctx context.Context, k instance.Key, s *inst
 	return a
 }
 
-// withdraw deletes the account of an archiver that has ended. If this fails, the account remains without a known
-// password, and with no permission except to read the binary log.
+// withdraw waits until an archiver has ended and deletes its account. If the deletion fails, the account remains with a
+// password that is stored nowhere. It can only read the binary log.
 func (r *archivingReconciler) withdraw(a *runningArchiver) {
 	<-a.ended
 	if err := r.offer.WithdrawArchive(r.ctx, &a.server); err != nil {
@@ -394,7 +396,7 @@ func (r *archivingReconciler) run(ctx context.Context, a *runningArchiver) {
 	}
 }
 
-// errArchiverEnded is the error of an archiver that has ended without one.
+// errArchiverEnded is reported if an archiver has ended without an error.
 var errArchiverEnded = errors.New("the archiver has ended")
 
 // archive archives until an error occurs. It creates the account if the password is unknown or refused.
@@ -455,7 +457,8 @@ func (r *archivingReconciler) connect(ctx context.Context, a *runningArchiver,
 	return s, s.State, nil
 }
 
-// announce requests a reconcile of an instance. If too many requests wait, the next reconcile is a few minutes late.
+// announce requests a reconcile of an instance. If too many requests are waiting, it does nothing, and the instance is
+// reconciled some minutes later.
 func (r *archivingReconciler) announce(k instance.Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -466,12 +469,13 @@ func (r *archivingReconciler) announce(k instance.Key) {
 }
 
 // report stores the progress. It returns true if users must see it at once. A failure remains until the archiver has
-// stored more than at its start. Otherwise, a store that can only be read would seem to work after each retry.
+// stored more than at the beginning of the retry. Otherwise the archive would seem to work after each retry, even if
+// the store accepts no writes.
 func (a *runningArchiver) report(p logarchive.Progress) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	isNew := a.progress.Timeline != p.Timeline
-	if !isNew { // A new connection reports the time in the store, and no gap.
+	if !isNew { // The first report after a new connection has no gap, and its time may be earlier.
 		p.Until, p.Gap = laterOf(p.Until, a.progress.Until), cmp.Or(p.Gap, a.progress.Gap)
 	}
 	a.progress = p
@@ -507,7 +511,7 @@ func (a *runningArchiver) fail(failure string, isUnsupported bool) bool {
 	return isNews
 }
 
-// isUnsuitable reports whether the server cannot archive its binary log. There may be no archiver.
+// isUnsuitable reports whether the server cannot archive its binary log. It returns false if a is nil.
 func (a *runningArchiver) isUnsuitable() bool {
 	if a == nil {
 		return false
@@ -517,7 +521,7 @@ func (a *runningArchiver) isUnsuitable() bool {
 	return a.failure != "" && a.isUnsupported
 }
 
-// observeProgress returns the current state for the metrics. There may be no archiver.
+// observeProgress returns the current state for the metrics. It returns the zero value if a is nil.
 func (a *runningArchiver) observeProgress() observedArchiver {
 	if a == nil {
 		return observedArchiver{}
@@ -526,7 +530,8 @@ func (a *runningArchiver) observeProgress() observedArchiver {
 	return observedArchiver{isArchiving: failure == "" && p.Timeline.Prefix != "", until: p.Until}
 }
 
-// keep stores the beginning of the oldest backup. Earlier transactions are not needed. Without a backup, all are kept.
+// keep stores the time at which the oldest backup began. The archived log before that time is not needed. Without a
+// backup, the whole log is kept.
 func (a *runningArchiver) keep(bases []recovery.Base) {
 	oldest := time.Time{}
 	for _, b := range bases {

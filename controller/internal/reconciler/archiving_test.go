@@ -184,8 +184,8 @@ func TestArchivingFields(t *testing.T) {
 	}
 }
 
-// TestStopOthers checks that an archiver is stopped if its instance has ended, has another store, or no longer wants an
-// archive. Archivers of other names keep running.
+// TestStopOthers checks that an archiver is stopped if its instance has ended, uses another store, or no longer
+// requests an archive. Archivers of instances with other names keep running.
 func TestStopOthers(t *testing.T) {
 	k := instance.Key{Kind: v1.KindMySQL, Namespace: "team", Name: "db"}
 	for name, tc := range map[string]struct {
@@ -228,8 +228,8 @@ func TestStopOthers(t *testing.T) {
 	}
 }
 
-// TestFailureRemains checks that a failure remains until the archiver has stored more than at the start of a retry, and
-// that users see each change once.
+// TestFailureRemains checks that a failure remains until the archiver has stored more than at the start of a retry.
+// Each change must be reported to users once.
 func TestFailureRemains(t *testing.T) {
 	first, second := logarchive.Timeline{Prefix: "log/20261130120000-a"}, logarchive.Timeline{Prefix: "log/20261130121000-b"}
 	progressAt := func(line logarchive.Timeline, number int64, minute int) logarchive.Progress {
@@ -248,19 +248,23 @@ func TestFailureRemains(t *testing.T) {
 		{reason: "A segment is stored.", progress: progressAt(first, 1, 2), until: 2},
 		{reason: "The server had nothing to send.", progress: progressAt(first, 1, 9), until: 9},
 		{reason: "The connection broke.", failure: "EOF on port 3306", isNews: true, want: "EOF on port 3306", until: 9},
-		{reason: "Another port is no news.", failure: "EOF on port 3307", want: "EOF on port 3306", until: 9},
+		{reason: "Only the port in the error differs, so the failure must not be reported again.",
+			failure: "EOF on port 3307", want: "EOF on port 3306", until: 9},
 		{reason: "A retry has stored nothing, and reports the earlier time in the store.", progress: progressAt(first, 1, 8),
 			want: "EOF on port 3306", until: 9},
-		{reason: "The retry reports the same.", progress: progressAt(first, 1, 8), want: "EOF on port 3306", until: 9},
-		{reason: "It failed again.", failure: "EOF on port 3308", want: "EOF on port 3306", until: 9},
-		{reason: "Another failure.", failure: "access denied", isNews: true, want: "access denied", until: 9},
-		{reason: "A retry.", progress: progressAt(first, 1, 8), want: "access denied", until: 9},
+		{reason: "The retry still reports no new segment, so the failure must remain.",
+			progress: progressAt(first, 1, 8), want: "EOF on port 3306", until: 9},
+		{reason: "The retry failed with the same error.", failure: "EOF on port 3308", want: "EOF on port 3306", until: 9},
+		{reason: "A different failure must be reported.", failure: "access denied", isNews: true, want: "access denied", until: 9},
+		{reason: "The retry stored no new segment, so the failure must remain.",
+			progress: progressAt(first, 1, 8), want: "access denied", until: 9},
 		{reason: "A segment is stored, although the time is the same.", progress: progressAt(first, 2, 9), isNews: true, until: 9},
 		{reason: "The connection broke.", failure: "EOF", isNews: true, want: "EOF", until: 9},
-		{reason: "A retry.", progress: progressAt(first, 2, 9), want: "EOF", until: 9},
+		{reason: "The retry stored no new segment, so the failure must remain.", progress: progressAt(first, 2, 9), want: "EOF", until: 9},
 		{reason: "The server had nothing to send.", progress: progressAt(first, 2, 10), isNews: true, until: 10},
 		{reason: "The connection broke.", failure: "EOF", isNews: true, want: "EOF", until: 10},
-		{reason: "A new timeline is news. Nothing is stored in it.", progress: progressAt(second, 0, 3), isNews: true, want: "EOF",
+		{reason: "A new timeline must be reported, but the failure remains until something is stored in it.",
+			progress: progressAt(second, 0, 3), isNews: true, want: "EOF",
 			until: 3},
 		{reason: "The server had nothing to send.", progress: progressAt(second, 0, 4), isNews: true, until: 4},
 	} {
@@ -278,7 +282,8 @@ func TestFailureRemains(t *testing.T) {
 	}
 }
 
-// TestGapIsKept checks that a new connection does not hide why the timeline began, until users have seen it.
+// TestGapIsKept checks that the reason for a new timeline is kept until it was reported to users, even if there is a
+// new connection.
 func TestGapIsKept(t *testing.T) {
 	a, line := &runningArchiver{}, logarchive.Timeline{Prefix: "log/20261130120000-a"}
 	a.report(logarchive.Progress{Timeline: line, Gap: "RESET"})
@@ -372,7 +377,8 @@ func (brokenStream) Start(binlog.Set) error     { return nil }
 func (brokenStream) Next() (binlog.Part, error) { return binlog.Part{}, errBoom }
 func (brokenStream) Close()                     {}
 
-// TestFirstGap checks that package logarchive reports noSegmentYet for the first timeline. No event is sent for it.
+// TestFirstGap checks that package logarchive reports noSegmentYet for the first timeline, because no event must be
+// sent for it.
 func TestFirstGap(t *testing.T) {
 	var got []string
 	bucket, err := store.Open(s3memory.New(t).Settings())
@@ -402,7 +408,7 @@ func (g *gatherArchived) GatherXRs(context.Context, instance.Key) ([]*instance.S
 
 func (*gatherArchived) ReadData(context.Context, *instance.State) error { return nil }
 
-// An archivingTest is an archivingReconciler of one instance with an archiver that runs only in the test.
+// An archivingTest is an archivingReconciler of one instance, with an archiver that exists only in the test.
 type archivingTest struct {
 	*archivingReconciler
 
@@ -481,7 +487,8 @@ func (a *archivingTest) sent(t *testing.T) (out []string) {
 }
 
 // TestArchivingStory checks the events of an instance whose archive begins, fails, is retried, and has a gap. An event
-// is sent after its status was written, so a write that fails delays it. A restart of the controller sends none.
+// must be sent after its status was written, so a failed write delays it. A restart of the controller must not cause an
+// event.
 func TestArchivingStory(t *testing.T) {
 	a := newArchivingTest(t)
 	progressAt := func(line string, number int64, minute int, gap string) logarchive.Progress {
@@ -494,31 +501,34 @@ func TestArchivingStory(t *testing.T) {
 		do     func()
 		want   []string
 	}{
-		{reason: "It begins.", do: func() {}},
-		{reason: "It has begun.", do: func() { a.archiver.report(progressAt(first, 0, 1, noSegmentYet)) }},
-		{reason: "It goes on.", do: func() { a.archiver.report(progressAt(first, 1, 9, noSegmentYet)) }},
-		{reason: "The status cannot be written.", do: func() {
+		{reason: "The archive has not begun yet.", do: func() {}},
+		{reason: "The archive has begun.", do: func() { a.archiver.report(progressAt(first, 0, 1, noSegmentYet)) }},
+		{reason: "The archiver has stored a segment.", do: func() { a.archiver.report(progressAt(first, 1, 9, noSegmentYet)) }},
+		{reason: "The archiver failed, but the status cannot be written, so no event must be sent.", do: func() {
 			a.archiver.fail("no store", false)
 			a.fails = errBoom
 		}},
-		{reason: "It can.", do: func() { a.fails = nil }, want: []string{"Warning ArchivingInterrupted"}},
-		{reason: "A retry.", do: func() { a.archiver.report(progressAt(first, 1, 8, "")) }},
-		{reason: "It fails again.", do: func() { a.archiver.fail("no server", false) }},
-		{reason: "The controller restarts.", do: func() {
+		{reason: "The status can be written again, so the delayed event must be sent.",
+			do: func() { a.fails = nil }, want: []string{"Warning ArchivingInterrupted"}},
+		{reason: "The retry has stored nothing yet.", do: func() { a.archiver.report(progressAt(first, 1, 8, "")) }},
+		{reason: "The archiver fails again, which must not be reported twice.", do: func() { a.archiver.fail("no server", false) }},
+		{reason: "The controller restarts while the failure remains.", do: func() {
 			a.archiver = offsiteArchiver(a.key, a.gauges.now)
 			a.running[a.state.Instance.XR] = a.archiver
 		}},
-		{reason: "It works again.", do: func() { a.archiver.report(progressAt(first, 1, 9, "")) },
+		{reason: "The archiver has stored a segment after the failure.", do: func() { a.archiver.report(progressAt(first, 1, 9, "")) },
 			want: []string{"Normal ArchivingResumed"}},
-		{reason: "The controller restarts.", do: func() {
+		{reason: "The controller restarts, which must not cause an event.", do: func() {
 			a.archiver = offsiteArchiver(a.key, a.gauges.now)
 			a.running[a.state.Instance.XR] = a.archiver
 		}},
-		{reason: "It works.", do: func() { a.archiver.report(progressAt(first, 1, 10, "")) }},
-		{reason: "The log was reset.", do: func() { a.archiver.report(progressAt(second, 0, 20, "the log was reset")) },
+		{reason: "The archiver works after the restart.", do: func() { a.archiver.report(progressAt(first, 1, 10, "")) }},
+		{reason: "The binary log was reset, so the archive has a gap.",
+			do:   func() { a.archiver.report(progressAt(second, 0, 20, "the log was reset")) },
 			want: []string{"Warning ArchiveGap"}},
-		{reason: "It goes on.", do: func() { a.archiver.report(progressAt(second, 1, 30, "the log was reset")) }},
-		{reason: "The server is suspended.", do: func() {
+		{reason: "The archiver continues after the gap, which must not be reported twice.",
+			do: func() { a.archiver.report(progressAt(second, 1, 30, "the log was reset")) }},
+		{reason: "The instance is suspended, so the failure of its archiver must not be reported.", do: func() {
 			suspended(a.state)
 			a.archiver.fail("no server", false)
 		}},
@@ -537,8 +547,8 @@ func TestArchivingStory(t *testing.T) {
 	}
 }
 
-// TestArchivingSeries checks that the metrics follow the archiver without a write of the status. They vanish when the
-// instance is suspended, deleted, or no longer wants an archive.
+// TestArchivingSeries checks that the metrics show the state of the archiver even if the status is not written. They
+// are removed when the instance is suspended or deleted, or no longer requests an archive.
 func TestArchivingSeries(t *testing.T) {
 	a := newArchivingTest(t)
 	want := func(reason string, archiving, until map[string]float64) {
@@ -593,8 +603,8 @@ func TestArchivingSeries(t *testing.T) {
 	want("it wants an archive that is not possible", map[string]float64{"db-1": 0}, none)
 }
 
-// TestManyArchivers checks that archives that fail, and those that are the furthest behind, have a series if there are
-// more than 1000.
+// TestManyArchivers checks the limit of 1000 series. Archives that fail must be included, and of the others those whose
+// last transaction is the oldest.
 func TestManyArchivers(t *testing.T) {
 	g := newGaugeTest()
 	for n := range maxSeries + 5 {
@@ -612,7 +622,8 @@ func TestManyArchivers(t *testing.T) {
 	}
 }
 
-// TestKeepFrom checks that no transaction is deleted that the oldest backup needs, and none without a backup.
+// TestKeepFrom checks that all transactions that the oldest backup needs are kept. Without a backup, all transactions
+// are kept.
 func TestKeepFrom(t *testing.T) {
 	a := &runningArchiver{}
 	for minute, bases := range map[int][]recovery.Base{

@@ -14,14 +14,15 @@ import (
 )
 
 const (
-	// archiveBegins is the message before the first archiver of an instance has reached the server and the store.
+	// archiveBegins is the message until the first archiver of an instance has connected to the server and the store.
 	archiveBegins = "The archive of the binary log begins"
-	// noSegmentYet is the gap that package logarchive reports for the first timeline. No archived transaction is lost.
+	// noSegmentYet is the reason that package logarchive reports for the first timeline. It is not a real gap, because
+	// no archived transaction is lost.
 	noSegmentYet = "the archive has no segment yet"
 )
 
-// statusAtStart returns the status while an archiver has stored nothing. The controller may just have restarted, so
-// what the previous archiver has reported is kept. waited is the time since the start of the archiver.
+// statusAtStart returns the status while an archiver has stored nothing yet. The controller may just have restarted, so
+// the last status of the previous archiver is kept. waited is the time since the start of the archiver.
 func statusAtStart(previous *v1.ArchivingStatus, failure string, waited time.Duration) *v1.ArchivingStatus {
 	out := &v1.ArchivingStatus{}
 	if previous != nil {
@@ -65,8 +66,8 @@ type archivingEvent struct {
 	message string
 }
 
-// archivingEvents returns the events that follow from a change of the status. gap is the reason for the newest
-// timeline. isStopped is true if the server is stopped on purpose, and no transaction is expected.
+// archivingEvents returns the events for a change of the status. gap is the reason why the newest timeline began.
+// isStopped is true if the server is stopped on purpose, so that no transaction is expected.
 func archivingEvents(previous, next *v1.ArchivingStatus, gap string, isStopped bool) (out []archivingEvent) {
 	if previous == nil {
 		return nil

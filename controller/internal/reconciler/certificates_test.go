@@ -72,16 +72,19 @@ func TestServerIsKnown(t *testing.T) {
 		anybody    bool
 		notLetInTo string
 	}{
-		"Known": {reason: "It is as it was published.", asked: true},
-		"Unknown": {reason: "Its pod may not even have a certificate.",
+		"Known": {reason: "The published authorities match the certificate, so the controller may log in.", asked: true},
+		"Unknown": {reason: "The authorities are not published yet, and the pod may have no certificate.",
 			change: func(s *v1.MySQLStatus) { s.TLS, s.Authorities, s.Certified = nil, "", false }, published: true},
-		"Other": {reason: "Clients have other authorities.", change: func(s *v1.MySQLStatus) {
-			s.Authorities = "other"
-		}, published: true},
-		"Earlier": {reason: "Its pod is of an earlier release.", change: func(s *v1.MySQLStatus) { s.Certified = false },
-			asked: true, notLetInTo: "kubectl rollout restart deployment --namespace team db"},
-		"Plaintext": {reason: "The platform says so.", plaintext: true, published: true, asked: true, anybody: true},
-		"PlainSince": {reason: "It was said before.", plaintext: true,
+		"Other": {reason: "The published authorities differ from the current ones, so they must be published first.",
+			change: func(s *v1.MySQLStatus) {
+				s.Authorities = "other"
+			}, published: true},
+		"Earlier": {reason: "An earlier release started the pod without a certificate, so the controller must not log in.",
+			change: func(s *v1.MySQLStatus) { s.Certified = false },
+			asked:  true, notLetInTo: "kubectl rollout restart deployment --namespace team db"},
+		"Plaintext": {reason: "The platform allows plain text, so the published certificate must be removed from the status.",
+			plaintext: true, published: true, asked: true, anybody: true},
+		"PlainSince": {reason: "The platform allows plain text, and the status contains no certificate.", plaintext: true,
 			change: func(s *v1.MySQLStatus) { s.TLS, s.Authorities, s.Certified = nil, "", false }, asked: true, anybody: true},
 	}
 	for name, tc := range cases {

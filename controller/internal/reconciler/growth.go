@@ -205,7 +205,7 @@ func (r *growthReconciler) reconcileInstance(ctx context.Context, k instance.Key
 	return nil
 }
 
-// entry stores the decision for the next one, and whether the volume needs attention.
+// entry stores the memory of the decision, and whether the volume needs attention.
 func (r *growthReconciler) entry(k instance.Key, s *instance.State, rule v1.GrowthRule, d autogrow.Decision) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -294,9 +294,9 @@ func bytesOf(text string) int64 {
 
 func sizeOf(q resource.Quantity) int64 { return q.Value() }
 
-// tryGrowth asks the API server whether a PersistentVolumeClaim may have a size, without changing it. It returns the
-// message of the API server if a quota or a policy refuses the size. The function requests a size that was recorded, and
-// a refused request would also prevent all other changes of the PersistentVolumeClaim.
+// tryGrowth checks with a dry run whether the API server accepts a size for a PersistentVolumeClaim. If a quota or a
+// policy refuses the size, it returns the message of the API server. Such a size must not be recorded. The function
+// would request it, and the refusal would also prevent all other changes of the PersistentVolumeClaim.
 func (r *growthReconciler) tryGrowth(ctx context.Context, c *corev1.PersistentVolumeClaim, size int64) (string, error) {
 	next := c.DeepCopy()
 	next.Spec.Resources.Requests[corev1.ResourceStorage] = *resource.NewQuantity(size, resource.BinarySI)

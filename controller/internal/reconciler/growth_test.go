@@ -32,12 +32,12 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/volumestats"
 )
 
-// A kubeletStats is a Prometheus with the metrics of one volume. Its answers can be broken.
+// A kubeletStats is a fake Prometheus with the metrics of one volume.
 type kubeletStats struct {
 	namespace, pvc string
 	// capacity and free are the size of the file system and its free space.
 	capacity, free atomic.Int64
-	// broken answers instead, if it is set.
+	// broken sends the responses instead, if it is set.
 	broken http.HandlerFunc
 	asked  atomic.Int64
 }
@@ -73,7 +73,7 @@ type growthTest struct {
 	gauges   *gaugeTest
 	kube     client.Client
 	recorder *events.FakeRecorder
-	// tried are the sizes that were tried. refuses is the answer to a try.
+	// tried are the sizes of the dry runs. refuses is the error of a dry run, or nil.
 	tried   []string
 	refuses error
 	// fails is the result of the next write of the status. wrote counts the writes.
@@ -142,7 +142,7 @@ func (a *growthTest) write(changes []change.Change) error {
 	return nil
 }
 
-// pass runs one query and one reconcile after a time.
+// pass advances the clock, and then runs one query of Prometheus and one reconcile.
 func (a *growthTest) pass(t *testing.T, after time.Duration) {
 	t.Helper()
 	a.gauges.now = a.gauges.now.Add(after)
@@ -273,7 +273,7 @@ func TestGrowth(t *testing.T) {
 }
 
 // TestGrowthRefused checks that a size that a quota refuses is not recorded, because the function would request it
-// forever, and that it is tried again later.
+// forever. The controller must try the size again later.
 func TestGrowthRefused(t *testing.T) {
 	a := newGrowthTest(t)
 	a.refuses = kerrors.NewForbidden(schema.GroupResource{Resource: "persistentvolumeclaims"}, a.stats.pvc,
@@ -297,7 +297,8 @@ func TestGrowthRefused(t *testing.T) {
 	a.hasGrowths(t, 1, 1)
 }
 
-// TestGrowthErrors checks errors that are no refusal. Nothing is recorded, and the next reconcile decides again.
+// TestGrowthErrors checks errors that are no refusal by a quota or a policy. No size must be recorded, and the next
+// reconcile must decide again.
 func TestGrowthErrors(t *testing.T) {
 	t.Run("Webhook", func(t *testing.T) { // It supports no dry run. The real request decides.
 		a := newGrowthTest(t)
@@ -315,7 +316,7 @@ func TestGrowthErrors(t *testing.T) {
 			t.Errorf("got %v, and %d writes", err, a.wrote)
 		}
 	})
-	t.Run("Write", func(t *testing.T) { // The process could also end between the try and the write.
+	t.Run("Write", func(t *testing.T) { // The controller could also stop between the dry run and the write.
 		a := newGrowthTest(t)
 		a.fails = kerrors.NewConflict(schema.GroupResource{}, "db", errBoom)
 		a.resize(t, "10Gi", "10Gi", "10Gi", 1)
@@ -329,7 +330,8 @@ func TestGrowthErrors(t *testing.T) {
 	})
 }
 
-// TestGrowthUnmeasured breaks Prometheus in many ways. No volume grows, and users see the reason after a while.
+// TestGrowthUnmeasured checks Prometheus servers that fail in different ways. No volume must grow, and the reason must
+// be reported after a grace period.
 func TestGrowthUnmeasured(t *testing.T) {
 	respond := func(kind, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -439,8 +441,8 @@ func TestGrowthLimits(t *testing.T) {
 	})
 }
 
-// TestRestlessVolumes checks which instances are reconciled after a query: those whose volumes are low, wait for
-// something or cannot be measured.
+// TestRestlessVolumes checks which instances are reconciled after a query. These are the instances whose volumes have
+// little free space, wait for something, or cannot be measured.
 func TestRestlessVolumes(t *testing.T) {
 	a := newGrowthTest(t)
 	requested := func() int {

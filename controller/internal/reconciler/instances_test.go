@@ -72,15 +72,15 @@ func TestReconcile(t *testing.T) {
 		fails     error
 		wrote     []string
 	}{
-		"Quiet":  {reason: "Nothing to do, and nothing to come back for.", instances: []*instance.State{{}}},
-		"Gather": {reason: "What cannot be read is tried again, and nothing is done.", err: errBoom, fails: errBoom},
-		"Acts": {reason: "It looks again after each step, until it rests.",
+		"Quiet":  {reason: "There is nothing to do, so the instance must not be reconciled again.", instances: []*instance.State{{}}},
+		"Gather": {reason: "A read error must be returned, so that the read is retried without any write.", err: errBoom, fails: errBoom},
+		"Acts": {reason: "The state must be read again after each step, until there is nothing to do.",
 			instances: []*instance.State{instance.NewState(instance.Subject{Claim: claimOf(v1.Finalizer)})},
 			wrote:     []string{"Patch db"}},
-		"Conflict": {reason: "Somebody was faster: that is no error.",
+		"Conflict": {reason: "Another client changed the object first, which is not an error.",
 			instances: []*instance.State{instance.NewState(instance.Subject{Claim: claimOf(v1.Finalizer)})}, werr: conflict,
 			want: reconcile.Result{RequeueAfter: settle}, wrote: []string{"Patch db"}},
-		"Write": {reason: "A step that fails is tried again, with growing pauses.",
+		"Write": {reason: "An error of a write must be returned, so that the step is retried with an increasing delay.",
 			instances: []*instance.State{instance.NewState(instance.Subject{Claim: claimOf(v1.Finalizer)})}, werr: errBoom,
 			fails: errBoom,
 			wrote: []string{"Patch db"}},

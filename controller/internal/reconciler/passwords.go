@@ -145,7 +145,7 @@ func (c *passwordReconciler) reconcileInstances(ctx context.Context, k instance.
 			continue
 		}
 		if shown == nil {
-			result.RequeueAfter = reread // This write causes an event.
+			result.RequeueAfter = reread // A write by keepCertificate also causes an event.
 			continue
 		}
 		// An unreadable field must not change a password or delete an account.
@@ -172,7 +172,7 @@ func (c *passwordReconciler) reconcileInstances(ctx context.Context, k instance.
 	return result, nil
 }
 
-// leaveAlone keeps passwords and certificates unchanged, and reports the reason.
+// leaveAlone does not change passwords or certificates, and reports the reason in the status.
 func (c *passwordReconciler) leaveAlone(ctx context.Context, instances []*instance.State, reason string) (reconcile.Result,
 	error) {
 	out := make([]change.Change, 0, len(instances))
@@ -182,7 +182,7 @@ func (c *passwordReconciler) leaveAlone(ctx context.Context, instances []*instan
 	return reconcile.Result{RequeueAfter: whileNotLetIn}, c.writer.Apply(ctx, out)
 }
 
-// isHeld reports whether the XR has the finalizer or needs none.
+// isHeld reports whether the XR has the finalizer, or needs none because its data is ephemeral.
 func (c *passwordReconciler) isHeld(ctx context.Context, s *instance.State) (bool, error) {
 	if s.XR.HasFinalizer() {
 		return true, nil

@@ -71,15 +71,16 @@ func TestRecordVersion(t *testing.T) {
 		reads  int
 		noted  []string
 	}{
-		{reason: "Nobody holds the volume yet.", reads: 1},
-		{reason: "The server is not asked.", after: time.Second, reads: 1},
-		{reason: "It is held.", after: recheck, run: func() { volume.pvc.Finalizers = []string{v1.Finalizer} }, reads: 2,
+		{reason: "The volume does not have the finalizer yet, so no version must be written.", reads: 1},
+		{reason: "The next check is not due, so the volume must not be read.", after: time.Second, reads: 1},
+		{reason: "The volume has the finalizer now, so the version must be written.",
+			after: recheck, run: func() { volume.pvc.Finalizers = []string{v1.Finalizer} }, reads: 2,
 			noted: []string{"8.4.6"}},
-		{reason: "It has the version.", after: recheck, reads: 2, noted: []string{"8.4.6"}},
-		{reason: "A new start.", after: time.Second, run: func() {
+		{reason: "The volume has the version, so it must not be read again.", after: recheck, reads: 2, noted: []string{"8.4.6"}},
+		{reason: "The server has started again with another version, which must be written.", after: time.Second, run: func() {
 			volume.start, version = volume.start.Add(time.Hour), "8.4.7"
 		}, reads: 3, noted: []string{"8.4.6", "8.4.7"}},
-		{reason: "And one of the same version.", after: time.Second,
+		{reason: "The server has started again with the same version, so the volume is only read.", after: time.Second,
 			run: func() { volume.start = volume.start.Add(time.Hour) }, reads: 4, noted: []string{"8.4.6", "8.4.7"}},
 	} {
 		now = now.Add(step.after)
@@ -173,16 +174,20 @@ func TestGeneratedPassword(t *testing.T) {
 		made         bool
 		requeueAfter time.Duration
 	}{
-		"None": {reason: "The claim names no password.", objects: []client.Object{platform("")}, kind: v1.KindDatabase,
+		"None": {reason: "The claim specifies no password, so a random one must be generated.",
+			objects: []client.Object{platform("")}, kind: v1.KindDatabase,
 			made: true},
-		"Named": {reason: "It names one.", objects: []client.Object{platform("")}, kind: v1.KindDatabase,
+		"Named": {reason: "The claim refers to a Secret, so no password must be generated.",
+			objects: []client.Object{platform("")}, kind: v1.KindDatabase,
 			ref: &v1.SecretKeySelector{Name: "s", Key: "k"}},
-		"MySQL": {reason: "A MySQL has to name one.", objects: []client.Object{platform("")}, kind: v1.KindMySQL},
-		"Legacy": {reason: "The platform has said what it gets.",
+		"MySQL": {reason: "A MySQL must specify its password, so none is generated.",
+			objects: []client.Object{platform("")}, kind: v1.KindMySQL},
+		"Legacy": {reason: "The platform allows the legacy password, so no password must be generated.",
 			objects: []client.Object{platform(v1.LegacyPasswordAllow)}, kind: v1.KindDatabase},
-		"NoPlatform": {reason: "The platform has said nothing.", kind: v1.KindDatabase},
-		"Foreign": {reason: "Somebody else's Secret has that name.", objects: []client.Object{platform(""), theirs},
-			kind: v1.KindDatabase, requeueAfter: reread},
+		"NoPlatform": {reason: "Without a Platform object, no password must be generated.", kind: v1.KindDatabase},
+		"Foreign": {reason: "A Secret of another owner has the name and must not be changed.",
+			objects: []client.Object{platform(""), theirs},
+			kind:    v1.KindDatabase, requeueAfter: reread},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -301,14 +306,17 @@ func TestRequeueAfter(t *testing.T) {
 		result  rotate.Result
 		want    time.Duration
 	}{
-		"Stated":  {reason: "It comes with the claim.", want: recheck},
-		"Watched": {reason: "The function tells.", ref: true, version: "1", want: recheck},
-		"Unseen": {reason: "The Secret is not there, or Crossplane does not watch it, and the function writes no version.",
+		"Stated": {reason: "The password is in the claim, so no Secret must be read.", want: recheck},
+		"Watched": {reason: "Crossplane watches the Secret, and the function writes its version to the status.",
+			ref: true, version: "1", want: recheck},
+		"Unseen": {reason: "The status has no version, because the Secret is missing or Crossplane does not watch it.",
 			ref: true, want: reread},
-		"Refused": {reason: "The function writes nothing.", ref: true, version: "1",
+		"Refused": {reason: "The function refuses the spec and does not update the version, so the Secret must be read.",
+			ref: true, version: "1",
 			not: v1.ConditionAccepted, want: reread},
-		"Paused": {reason: "Crossplane does not call the function.", ref: true, version: "1", not: "Synced", want: reread},
-		"Sooner": {reason: "A change is under way.", ref: true, version: "1",
+		"Paused": {reason: "Crossplane does not call the function, so the controller must read the Secret.",
+			ref: true, version: "1", not: "Synced", want: reread},
+		"Sooner": {reason: "A password change is in progress, so the shorter delay must be used.", ref: true, version: "1",
 			result: rotate.Result{RequeueAfter: time.Second}, want: time.Second},
 	}
 	for name, tc := range cases {

@@ -29,19 +29,21 @@ func TestPolicyCheck(t *testing.T) {
 		answer func(client.Object) error
 		want   string
 	}{
-		"InForce": {reason: "Those of the installation are of this version.", answer: func(o client.Object) error {
+		"InForce": {reason: "The policies of this repository must have the required version.", answer: func(o client.Object) error {
 			return p.Refusal(t.Context(), admission.Write{New: o})
 		}},
-		"None": {reason: "The token may do what it may.", answer: func(client.Object) error { return nil },
+		"None": {reason: "No policy refused the test write, so no policies are in force.", answer: func(client.Object) error { return nil },
 			want: "no policy refused"},
-		"Older": {reason: "They may refuse what is needed.", answer: func(client.Object) error {
+		"Older": {reason: "Policies of an older version may refuse writes that the controller needs.", answer: func(client.Object) error {
 			return forbidden("policies of version 1.")
 		}, want: fmt.Sprintf("requires version %d", policyVersion)},
-		"Newer": {reason: "Version 4 is not version 40.", answer: func(client.Object) error {
-			return forbidden("policies of version 40.")
-		}, want: fmt.Sprintf("requires version %d", policyVersion)},
-		"Down": {reason: "Nobody knows.", answer: func(client.Object) error { return errors.New("connection refused") },
-			want: "connection refused"},
+		"Newer": {reason: "Policies of a newer version may refuse writes that this controller makes.",
+			answer: func(client.Object) error {
+				return forbidden("policies of version 40.")
+			}, want: fmt.Sprintf("requires version %d", policyVersion)},
+		"Down": {reason: "The API server does not respond, so it is unknown whether the policies are in force.",
+			answer: func(client.Object) error { return errors.New("connection refused") },
+			want:   "connection refused"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -38,19 +38,24 @@ func TestReleases(t *testing.T) {
 		status   metav1.ConditionStatus
 		why, ofF string
 	}{
-		"Same": {reason: "They are of one release.", function: functionOf(image+":v0.1.0", ""), release: "v0.1.0",
+		"Same": {reason: "The controller and the function have the same release.",
+			function: functionOf(image+":v0.1.0", ""), release: "v0.1.0",
 			status: metav1.ConditionTrue, why: v1.ReasonReleasesFit, ofF: "v0.1.0"},
-		"Patch": {reason: "A patch has the same API.", function: functionOf(image+":v0.1.7@sha256:ab", ""), release: "v0.1.0",
+		"Patch": {reason: "Patch releases have the same API, so the releases must be compatible.",
+			function: functionOf(image+":v0.1.7@sha256:ab", ""), release: "v0.1.0",
 			status: metav1.ConditionTrue, why: v1.ReasonReleasesFit, ofF: "v0.1.7"},
-		"Differ": {reason: "Another minor version may have another API.", function: functionOf(image+":v0.2.0", image+":v0.2.0"),
+		"Differ": {reason: "Another minor release may have a different API.", function: functionOf(image+":v0.2.0", image+":v0.2.0"),
 			release: "v0.1.0", status: metav1.ConditionFalse, why: v1.ReasonReleasesDiffer, ofF: "v0.2.0"},
-		"Upgrading": {reason: "What is wanted is not installed yet.", function: functionOf(image+":v0.2.0", image+":v0.1.0"),
-			release: "v0.1.0", status: metav1.ConditionTrue, why: v1.ReasonReleasesFit, ofF: "v0.1.0"},
-		"Digest": {reason: "A digest says no release.", function: functionOf(image+"@sha256:ab", ""), release: "v0.1.0",
+		"Upgrading": {reason: "The new release of the function is specified, but not installed yet.",
+			function: functionOf(image+":v0.2.0", image+":v0.1.0"),
+			release:  "v0.1.0", status: metav1.ConditionTrue, why: v1.ReasonReleasesFit, ofF: "v0.1.0"},
+		"Digest": {reason: "An image with only a digest does not show the release of the function.",
+			function: functionOf(image+"@sha256:ab", ""), release: "v0.1.0",
 			status: metav1.ConditionUnknown, why: v1.ReasonFunctionUnknown},
-		"None": {reason: "It is not installed.", release: "v0.1.0", status: metav1.ConditionUnknown,
+		"None": {reason: "The function is not installed.", release: "v0.1.0", status: metav1.ConditionUnknown,
 			why: v1.ReasonFunctionUnknown},
-		"Build": {reason: "This controller is no release.", function: functionOf(image+":v0.1.0", ""), release: "dev",
+		"Build": {reason: "A development build of the controller has no release.",
+			function: functionOf(image+":v0.1.0", ""), release: "dev",
 			status: metav1.ConditionFalse, why: v1.ReasonReleasesDiffer, ofF: "v0.1.0"},
 	}
 	for name, tc := range cases {

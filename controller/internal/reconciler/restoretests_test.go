@@ -168,8 +168,10 @@ func TestStrangersJobIsNotHeard(t *testing.T) {
 		reason string
 		meta   func(*batchv1.Job)
 	}{
-		"Labelled":   {reason: "With all that ours has.", meta: func(*batchv1.Job) {}},
-		"Unlabelled": {reason: "With nothing.", meta: func(j *batchv1.Job) { j.Labels, j.Annotations = nil, nil }},
+		"Labelled": {reason: "The tenant's Job has the same labels and annotations as the controller's Job.",
+			meta: func(*batchv1.Job) {}},
+		"Unlabelled": {reason: "The tenant's Job has no labels and no annotations.",
+			meta: func(j *batchv1.Job) { j.Labels, j.Annotations = nil, nil }},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

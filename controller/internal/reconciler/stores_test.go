@@ -166,18 +166,22 @@ func TestMakeRecord(t *testing.T) {
 		gone          string
 		want          *v1.StoreRecord
 	}{
-		"NotAsked": {reason: "Who takes the question away may ask again.", previous: done},
-		"Done": {reason: "Once: who deletes the record later means it.", asked: "v1/ns/xr/a", previous: done,
+		"NotAsked": {reason: "If the annotation is removed, the result must be removed, so that a new request is possible.",
+			previous: done},
+		"Done": {reason: "A completed request must not be repeated, because a user may have deleted the BackupRecord.",
+			asked: "v1/ns/xr/a", previous: done,
 			want: done},
-		"NoFolder": {reason: "A name is of any cluster.", asked: "a", previous: done,
+		"NoFolder": {reason: "The name of a BackupRecord alone does not identify a backup of one cluster.", asked: "a", previous: done,
 			want: &v1.StoreRecord{Asked: "a",
 				Message: `"a" is not the prefix of a backup, which is v1/NAMESPACE-UID/COMPOSITE-UID/RECORD`}},
-		"Elsewhere": {reason: "Nothing outside of it is read.", asked: "v1/ns/../a",
+		"Elsewhere": {reason: "A path with .. must be refused, so that nothing outside of the backup's prefix is read.",
+			asked: "v1/ns/../a",
 			want: &v1.StoreRecord{Asked: "v1/ns/../a",
 				Message: `"v1/ns/../a" is not the prefix of a backup, which is v1/NAMESPACE-UID/COMPOSITE-UID/RECORD`}},
-		"Settings": {reason: "It is asked again later.", asked: "v1/ns/xr/a", gone: "one-key",
+		"Settings": {reason: "The settings of the store cannot be used, so the request must be retried later.",
+			asked: "v1/ns/xr/a", gone: "one-key",
 			want: &v1.StoreRecord{Asked: "v1/ns/xr/a", Message: "the store's settings cannot be used"}},
-		"Down": {reason: "It is asked again later.", asked: "v1/ns/xr/b", previous: done,
+		"Down": {reason: "The store does not respond, so the request must be retried later.", asked: "v1/ns/xr/b", previous: done,
 			want: &v1.StoreRecord{Asked: "v1/ns/xr/b", Message: "cannot read"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -208,15 +212,16 @@ func TestAdoptions(t *testing.T) {
 		gone          string
 		want          *v1.StoreAdoption
 	}{
-		"NotAsked": {reason: "Who has read it takes the question away, and the answer goes, too.", previous: done},
-		"Done":     {reason: "Once.", asked: `{"id":"1"}`, previous: done, want: done},
-		"NoRequest": {reason: "Somebody has typed it.", asked: "shop",
+		"NotAsked": {reason: "If the annotation is removed, the result must be removed from the status.", previous: done},
+		"Done":     {reason: "A completed request must not be repeated.", asked: `{"id":"1"}`, previous: done, want: done},
+		"NoRequest": {reason: "The value of the annotation is not a valid request.", asked: "shop",
 			want: &v1.StoreAdoption{Message: "the annotation crossplane-mysql.io/adopt does not contain a valid adoption request"}},
-		"NoID": {reason: "It would be done again and again.", asked: `{"namespaces":{"a":"b"}}`,
+		"NoID": {reason: "A request without an ID must be refused, because it would be repeated.", asked: `{"namespaces":{"a":"b"}}`,
 			want: &v1.StoreAdoption{Message: "the annotation crossplane-mysql.io/adopt does not contain a valid adoption request"}},
-		"Settings": {reason: "Nothing can be asked.", asked: `{"id":"2"}`, previous: done, gone: "one-key",
+		"Settings": {reason: "The settings of the store cannot be used, so it cannot be read.",
+			asked: `{"id":"2"}`, previous: done, gone: "one-key",
 			want: &v1.StoreAdoption{ID: "2", Message: "the store's settings cannot be used"}},
-		"Down": {reason: "Nobody answers.", asked: `{"id":"2"}`, previous: done,
+		"Down": {reason: "The store does not respond, so the result must contain the error.", asked: `{"id":"2"}`, previous: done,
 			want: &v1.StoreAdoption{ID: "2", Message: "cannot list"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -34,10 +34,11 @@ func TestWhosePassword(t *testing.T) {
 		spec   v1.MySQLSpec
 		wanted sql.Password
 	}{
-		"Own":          {reason: "A Secret of the namespace.", spec: ref("mine"), wanted: "team mine"},
-		"Others":       {reason: "A Secret that only another namespace has.", spec: ref("theirs")},
-		"OthersByPath": {reason: "A name that looks like a path.", spec: ref("../secrets/theirs")},
-		"OthersByName": {reason: "A name with a namespace.", spec: ref("other/theirs")},
+		"Own": {reason: "The Secret is in the namespace of the instance, so its password must be used.",
+			spec: ref("mine"), wanted: "team mine"},
+		"Others":       {reason: "The Secret exists only in another namespace, so it must not be read.", spec: ref("theirs")},
+		"OthersByPath": {reason: "A name that looks like a path must not lead to another namespace.", spec: ref("../secrets/theirs")},
+		"OthersByName": {reason: "A name with a namespace must not lead to another namespace.", spec: ref("other/theirs")},
 	}
 	objects := []client.Object{
 		secretOf("team", "mine"), secretOf("other", "theirs"), secretOf("system", "token"),

@@ -36,17 +36,19 @@ func TestPause(t *testing.T) {
 		start    string
 		want     time.Duration
 	}{
-		"Once":     {reason: "It may have been nothing.", times: 1, start: "a", want: 2 * time.Second},
-		"Twice":    {reason: "It doubles.", times: 2, start: "a", want: 4 * time.Second},
-		"Often":    {reason: "It is minutes.", times: 8, start: "a", want: 256 * time.Second},
-		"TooOften": {reason: "It has an end.", times: 1000, start: "a", want: 5 * time.Minute},
-		"Slow": {reason: "It came to its end: it has a quarter of a worker.", duration: 6 * time.Second, start: "a",
+		"Once":     {reason: "After the first failure, the delay must be short.", times: 1, start: "a", want: 2 * time.Second},
+		"Twice":    {reason: "After the second failure, the delay must be doubled.", times: 2, start: "a", want: 4 * time.Second},
+		"Often":    {reason: "After eight failures, the delay must be several minutes.", times: 8, start: "a", want: 256 * time.Second},
+		"TooOften": {reason: "The delay must not exceed its maximum.", times: 1000, start: "a", want: 5 * time.Minute},
+		"Slow": {reason: "A slow but successful server must use at most a quarter of a worker.", duration: 6 * time.Second, start: "a",
 			want: 18 * time.Second},
-		"Slowest": {reason: "And no more than one that does not answer.", duration: time.Hour, start: "b",
+		"Slowest": {reason: "The delay of a slow server must not exceed the delay of a server that does not respond.",
+			duration: time.Hour, start: "b",
 			want: 5 * time.Minute},
-		"StartedOnce":  {reason: "A new start makes it no longer.", times: 1, start: "b", want: 2 * time.Second},
-		"StartedOften": {reason: "A new start may have mended it.", times: 20, start: "b", want: 30 * time.Second},
-		"StartedForEver": {reason: "And starts cost whoever means harm nothing.", times: 1000, start: "b",
+		"StartedOnce": {reason: "A restart of the server must not increase the delay.", times: 1, start: "b", want: 2 * time.Second},
+		"StartedOften": {reason: "A restart may have fixed the server, so the delay must be reduced.",
+			times: 20, start: "b", want: 30 * time.Second},
+		"StartedForEver": {reason: "Frequent restarts by a malicious user must not remove the delay.", times: 1000, start: "b",
 			want: 30 * time.Second},
 	}
 	for name, tc := range cases {

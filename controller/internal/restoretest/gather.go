@@ -19,9 +19,10 @@ import (
 
 // An Attempt contains the objects of a restore test.
 type Attempt struct {
-	// Home is the instance whose volumes and settings the test uses. For the final backup of an instance that is
-	// being deleted, Home is that instance. If no other instance has the name, Home is an empty State with the name.
-	// Otherwise the other instance uses the backup volume, so Home is nil unless the backup is in a store.
+	// Home is the instance whose volumes and settings the test uses. For the final backup of an instance that is being
+	// deleted, Home is that instance. For a backup in a store, it is the existing instance with this name, if there is
+	// one. If no instance has the name, Home is an empty State with the name. Otherwise another instance uses the
+	// backup volume, and Home is nil.
 	Home *instance.State
 	// Job is the Job with the name of the test Job, even if another client created it. Volume is the backup volume. A
 	// backup on this volume is also unpacked there. Job and Volume are nil if they do not exist.

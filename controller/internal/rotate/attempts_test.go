@@ -18,16 +18,17 @@ func TestDecideAttempt(t *testing.T) {
 		refused       bool
 		left          string
 	}{
-		"First": {reason: "Nothing is known.", about: other},
-		"Again": {reason: "It was refused.", about: old, refused: true},
-		"AgainFree": {reason: "It was refused, and the server counts nothing: it may count by now.", about: old, failed: 7,
+		"First": {reason: "Nothing is known about the password, so it may be tried.", about: other},
+		"Again": {reason: "The server refused the password before, so it must not be tried again.", about: old, refused: true},
+		"AgainFree": {reason: "A refused password must not be tried again, even if the server has no known limit.", about: old, failed: 7,
 			refused: true},
-		"Enough": {reason: "Two are left.", about: other, failed: 1, limit: 3},
-		"Last": {reason: "The last one would lock the account.", about: other, failed: 2, limit: 3,
+		"Enough": {reason: "Two attempts are left, so the password may be tried.", about: other, failed: 1, limit: 3},
+		"Last": {reason: "One more failed login would lock the account.", about: other, failed: 2, limit: 3,
 			left: "after 3 failed logins in a row (FAILED_LOGIN_ATTEMPTS), and 1 are left"},
-		"OnlyOne":    {reason: "One failed login locks it.", about: other, limit: 1, left: "1 are left"},
-		"LastRight":  {reason: "It was accepted before, and resets the count.", about: right, failed: 2, limit: 3},
-		"LastRefuse": {reason: "That is known without a login.", about: old, failed: 2, limit: 3, refused: true},
+		"OnlyOne":   {reason: "The server locks the account after the first failed login.", about: other, limit: 1, left: "1 are left"},
+		"LastRight": {reason: "The password was accepted before, so a login with it resets the count.", about: right, failed: 2, limit: 3},
+		"LastRefuse": {reason: "The password was refused before, so no login is needed to know the result.",
+			about: old, failed: 2, limit: 3, refused: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

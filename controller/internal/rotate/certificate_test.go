@@ -13,7 +13,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
-// shownBy returns a server certificate that is valid from this time on.
+// shownBy returns a server certificate that is valid from the given time.
 func shownBy(t *testing.T, timestamp time.Time) *x509.Certificate {
 	t.Helper()
 	a, err := certificate.NewAuthority(timestamp, "test")

@@ -49,15 +49,15 @@ func stories() map[string]story {
 			tell: func(c *cluster, run func(Input)) { run(c.input("a")) },
 		},
 		"Changed": {
-			reason: "One change.", primary: "a", root: "a",
+			reason: "The user requests one password change.", primary: "a", root: "a",
 			tell: func(c *cluster, run func(Input)) { run(c.input("a")); run(c.input("b")) },
 		},
 		"ChangedBeforeTheStart": {
-			reason: "The server was given another password at its first start.", primary: "a", root: "a",
+			reason: "The wanted password changed before the first login, after the server had started.", primary: "a", root: "a",
 			tell: func(c *cluster, run func(Input)) { run(c.input("b")) },
 		},
 		"ThereAndBack": {
-			reason: "Back to the first before the old one is discarded.", primary: "a", root: "a",
+			reason: "The user requests the first password again before the old one is discarded.", primary: "a", root: "a",
 			tell: func(c *cluster, run func(Input)) {
 				run(c.input("a"))
 				run(c.input("b"))
@@ -66,7 +66,7 @@ func stories() map[string]story {
 			},
 		},
 		"ChangedByOthers": {
-			reason: "Somebody changed it before anybody else logged in, and kept the first.", primary: "q", retained: "r",
+			reason: "Another client changed the password before the first login and retained the initial one.", primary: "q", retained: "r",
 			root: "r",
 			tell: func(c *cluster, run func(Input)) {
 				in := c.input("a")
@@ -77,15 +77,16 @@ func stories() map[string]story {
 			},
 		},
 		"Older": {
-			reason: "The wanted password is the older of two, which nobody knows.", primary: "q", retained: "a", root: "a",
+			reason:  "The wanted password is the older of two valid ones, and the newer one is unknown.",
+			primary: "q", retained: "a", root: "a",
 			tell: func(c *cluster, run func(Input)) { run(c.input("a")) },
 		},
 		"MariaDB": {
-			reason: "There is no old password.", primary: "a", root: "a", version: "10.11.18-MariaDB",
+			reason: "MariaDB cannot retain an old password.", primary: "a", root: "a", version: "10.11.18-MariaDB",
 			tell: func(c *cluster, run func(Input)) { run(c.input("a")); run(c.input("b")); run(c.input("c")) },
 		},
 		"Moved": {
-			reason: "Another database and another address.", primary: "a", root: "a",
+			reason: "The database and the address change together with the password.", primary: "a", root: "a",
 			tell: func(c *cluster, run func(Input)) {
 				run(c.input("a"))
 				in := c.input("b")

@@ -126,25 +126,30 @@ func TestOfferCloneFails(t *testing.T) {
 		says   string
 		final  bool
 	}{
-		"Down": {reason: "It comes back.", change: func(c *cluster, _ *change.Server) {
+		"Down": {reason: "The server may be available again, so the error must not be final.", change: func(c *cluster, _ *change.Server) {
 			c.down = errors.New("connection refused")
 		}, says: "connection refused"},
-		"Denied": {reason: "The Rotator sees to it.", change: func(c *cluster, _ *change.Server) {
-			c.accounts[0].primary = testForeign
-		}, says: "none of the known passwords"},
-		"Locked": {reason: "A password is being changed.", change: func(c *cluster, _ *change.Server) { c.locked = true },
-			says: sql.ErrLocked.Error()},
-		"Engine": {reason: "Somebody has to change that.", change: func(c *cluster, _ *change.Server) {
-			c.noDonor = &sql.WrongEngineError{Tables: []string{"a.b (MyISAM)"}}
-		}, says: "a.b (MyISAM)", final: true},
-		"Version": {reason: "It never can.", change: func(c *cluster, _ *change.Server) {
-			c.noDonor = fmt.Errorf("no: %w", sql.ErrNoClone)
-		}, says: "method Cold", final: true},
-		"Other": {reason: "It may the next time.", change: func(c *cluster, _ *change.Server) {
+		"Denied": {reason: "The Rotator reports an unknown password, so the error must not be final.",
+			change: func(c *cluster, _ *change.Server) {
+				c.accounts[0].primary = testForeign
+			}, says: "none of the known passwords"},
+		"Locked": {reason: "A password change holds the lock only for a short time, so the error must not be final.",
+			change: func(c *cluster, _ *change.Server) { c.locked = true },
+			says:   sql.ErrLocked.Error()},
+		"Engine": {reason: "A user must change the engine of the tables, so the error must be final.",
+			change: func(c *cluster, _ *change.Server) {
+				c.noDonor = &sql.WrongEngineError{Tables: []string{"a.b (MyISAM)"}}
+			}, says: "a.b (MyISAM)", final: true},
+		"Version": {reason: "The version of the server does not support cloning, so the error must be final.",
+			change: func(c *cluster, _ *change.Server) {
+				c.noDonor = fmt.Errorf("no: %w", sql.ErrNoClone)
+			}, says: "method Cold", final: true},
+		"Other": {reason: "The next attempt may succeed, so the error must not be final.", change: func(c *cluster, _ *change.Server) {
 			c.noDonor = errors.New("too many connections")
 		}, says: "too many"},
-		"Unknown": {reason: "Nobody is told a password.", change: func(_ *cluster, in *change.Server) { in.Authorities = "" },
-			says: "no certificate", final: true},
+		"Unknown": {reason: "The certificate of the server is unknown, so it must not receive a password.",
+			change: func(_ *cluster, in *change.Server) { in.Authorities = "" },
+			says:   "no certificate", final: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, d, in := donorAt(t, "10.1.2.3")

@@ -19,8 +19,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/secrets"
 )
 
-// keyDigest is the key of the note in the Secret of the exporter. The note is a digest of the account on the server and
-// its password. If it does not match, the account has another password, for example because it was restored from the
+// keyDigest is the key of the digest in the Secret of the exporter. The digest identifies the account on the server and
+// its password. If it does not match, the account was changed, for example because the data was restored from the
 // backup of another instance. The container does not get this key.
 const keyDigest = "note"
 
@@ -38,7 +38,8 @@ type exporterState struct {
 	Enabled bool
 	// HasSecret is true if the Secret exists. IsComplete is true if it also contains the my.cnf for the exporter.
 	HasSecret, IsComplete bool
-	// HasAccount is true if the server has the account. IsNoted is true if the account has the password in the Secret.
+	// HasAccount is true if the server has the account. IsNoted is true if the digest in the Secret shows that the
+	// account has the password in the Secret.
 	HasAccount, IsNoted bool
 }
 
@@ -51,7 +52,8 @@ const (
 	exporterNoOp exporterAction = "NoOp"
 	// exporterStore stores a new password in the Secret.
 	exporterStore exporterAction = "Store"
-	// exporterCreate creates the account with the password in the Secret, and then notes this in the Secret.
+	// exporterCreate creates the account with the password in the Secret, and then stores the digest of the account
+	// there.
 	exporterCreate exporterAction = "Create"
 	// exporterDrop deletes the account.
 	exporterDrop exporterAction = "Drop"
@@ -101,8 +103,9 @@ func (p *pass) keepExporter(ctx context.Context) {
 	log.FromContext(ctx).V(1).Info("Could not maintain the account of the exporter", "error", err)
 }
 
-// isExporterRead reports whether the pass looks at the account of the exporter. If metrics are disabled, it only does
-// so when it verifies the password. The server restarts when metrics are disabled, and such a pass follows.
+// isExporterRead reports whether the pass reads the account of the exporter. If metrics are disabled, the account is
+// read only while the password is verified. This is enough, because the server restarts when metrics are disabled, and
+// the password is verified after each restart.
 func (p *pass) isExporterRead() bool { return p.in.Metrics || p.in.VerifyPassword }
 
 // prepareExporter stores the first password of the exporter before the pass logs in to the server. The pod that starts
@@ -175,8 +178,8 @@ func (p *pass) performExporterStep(ctx context.Context, action exporterAction) e
 	return nil
 }
 
-// createExporter creates the account, and notes that it has the password in the Secret. After a crash in between, the
-// account is created again.
+// createExporter creates the account, and then stores its digest in the Secret. After a crash in between, the account
+// is created again.
 func (p *pass) createExporter(ctx context.Context) error {
 	password := passwordOf(p.kept.exporter)
 	if err := p.session.CreateExporter(ctx, password); err != nil {
@@ -235,7 +238,7 @@ func isExporterComplete(s *corev1.Secret) bool {
 	return maps.EqualFunc(data, exporterData(passwordOf(s)), func(a, b []byte) bool { return string(a) == string(b) })
 }
 
-// exporterDigest returns the note about an account with the given password.
+// exporterDigest returns the digest of an account and its password, which the controller stores in the Secret.
 func exporterDigest(found string, password sql.Password) string {
 	sum := sha256.Sum256([]byte(found + "\n" + string(password)))
 	return hex.EncodeToString(sum[:])

@@ -42,7 +42,7 @@ func TestDecideExporter(t *testing.T) {
 
 func (c *cluster) metricsSecret() *corev1.Secret { return c.secret(testInstance().MetricsSecretName()) }
 
-// withMetrics returns an input with metrics, for a pass that looks at the server.
+// withMetrics returns an input of an instance with metrics, for a pass that verifies the password.
 func (c *cluster) withMetrics(enabled bool) Input {
 	in := c.input("a")
 	in.Metrics, in.VerifyPassword = enabled, true

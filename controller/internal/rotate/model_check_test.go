@@ -131,13 +131,13 @@ func TestModelFindsBugs(t *testing.T) {
 
 		reason string
 	}{
-		{reason: "RETAIN is repeated when it is not known whether it was done.",
+		{reason: "RETAIN is repeated although it is unknown whether it was already executed.",
 			design: design{next: func(s rotationState) rotationStep {
 				s.AcceptsPending = s.AcceptsPending && s.Pending == s.Connection
 				s.Retained = false
 				return decideStep(s)
 			}}},
-		{reason: "The connection Secret is changed before the server is.",
+		{reason: "The connection Secret is changed before the server is changed.",
 			design: design{next: func(s rotationState) rotationStep {
 				if n := decideStep(s); n.Do != Change {
 					return n
@@ -151,7 +151,7 @@ func TestModelFindsBugs(t *testing.T) {
 				}
 				return decideStep(s)
 			}}},
-		{reason: "Whatever is wanted and accepted is taken for the newer one.",
+		{reason: "Any wanted password that the server accepts is treated as the newer one.",
 			design: design{next: func(s rotationState) rotationStep {
 				if s.AcceptsWanted && s.Wanted != s.Connection && s.Connection != "" {
 					return rotationStep{Do: Promote, Password: s.Wanted}
@@ -161,25 +161,27 @@ func TestModelFindsBugs(t *testing.T) {
 				}
 				return rotationStep{Do: Discard}
 			}}},
-		{reason: "A second change does not wait for the clients of the first.",
+		{reason: "A second change does not wait for the clients of the first change.",
 			design: design{next: func(s rotationState) rotationStep {
 				s.Settle = 0
 				return decideStep(s)
 			}}},
-		{reason: "The old password is discarded although it is not known to be the older one.",
+		{reason: "The old password is discarded although it is unknown which password is older.",
 			design: design{outsiders: true, next: func(s rotationState) rotationStep {
 				if n := decideStep(s); n.Do != ReplaceAll {
 					return n
 				}
 				return rotationStep{Do: Discard}
 			}}},
-		{reason: "What no Secret has is set in a restored server.", design: design{next: func(s rotationState) rotationStep {
-			if s.Connection == "" {
-				s.Pending = s.Wanted
-			}
-			return decideStep(s)
-		}}},
-		{reason: "No lock: what was sent to the server comes late.", design: design{next: decideStep, unlocked: true}},
+		{reason: "A password that no Secret contains is set in a restored server.",
+			design: design{next: func(s rotationState) rotationStep {
+				if s.Connection == "" {
+					s.Pending = s.Wanted
+				}
+				return decideStep(s)
+			}}},
+		{reason: "Without the lock, the server may receive a delayed statement of an earlier session.",
+			design: design{next: decideStep, unlocked: true}},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			seen, trace := tc.explore(starts(true)...)

@@ -34,7 +34,7 @@ type world struct {
 	initial                     sql.Password // The password from the server's first start.
 	plan                        rotationStep // The step that the controller has decided but not performed yet.
 	half                        bool         // ReplaceAll has set the password but not discarded the old one.
-	late                        rotationStep // A step whose response was lost.
+	late                        rotationStep // A step that the server may still execute, because the response was lost.
 	changes, outages, deletions int          // How often each event may still happen.
 }
 
@@ -64,8 +64,7 @@ func (w *world) promote(p sql.Password) {
 	w.before, w.connection, w.age = w.connection, p, fresh
 }
 
-// perform performs the next write of a step. It returns false if the step consists of two writes and this was the
-// first.
+// perform performs the next write of a step. A step with two writes needs two calls, and the first one returns false.
 func (w *world) perform(s rotationStep) (done bool) {
 	switch s.Do {
 	case Create, Promote:
@@ -103,7 +102,7 @@ func onServer(s rotationStep) bool {
 // A design decides and performs steps. It is the real design, or an incorrect one that the model must detect.
 type design struct {
 	next func(rotationState) rotationStep
-	// unlocked is true if the server may execute a step late, because the next session does not wait for a lock.
+	// unlocked is true if there is no lock, so that the server may execute a statement of an earlier session late.
 	unlocked bool
 	// outsiders is true if other clients may delete the pending Secret.
 	outsiders bool
@@ -145,7 +144,8 @@ func (d design) moves(w world) []move {
 	return out
 }
 
-// outside returns the moves that the controller does not make: by users, by time and by the machine.
+// outside returns the moves that the controller does not make. They are caused by users, by the server, or by the
+// passage of time.
 func (d design) outside(w world) []move {
 	out := []move{}
 	add := func(name string, change func(*world)) {

@@ -59,9 +59,9 @@ func (p *pass) gatherState(ctx context.Context, accounts []sql.Account) (rotatio
 	return s, nil
 }
 
-// serverAccepts reports whether the server accepts a password. It tries each password at most once between two
-// password changes, because the server may lock the account after failed logins. If hasSingle is true, the server
-// accepts only one password. Once that password is known, no other one is tried.
+// serverAccepts reports whether the server accepts a password. It tries each password at most once between two password
+// changes, because the server may lock the account after failed logins. If hasSingle is true, the server accepts only
+// one password, and no other one is tried once that password is known.
 func (p *pass) serverAccepts(ctx context.Context, candidate sql.Password, hasSingle bool) (bool, error) {
 	if candidate == "" {
 		return false, nil

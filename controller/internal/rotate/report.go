@@ -33,8 +33,8 @@ const (
 	slowFailure = time.Second
 )
 
-// isStrained reports whether a pass took too much time without a result. A completed pass may be slow, because it has
-// a result, and all servers are slow under load.
+// isStrained reports whether a pass took too long and was not completed. A completed pass may be slow, because every
+// server is slow under load.
 func isStrained(last rotationStep, err error, took time.Duration) bool {
 	_, kube := errors.AsType[*secrets.KubeError](err)
 	switch {
@@ -132,8 +132,8 @@ func (p *pass) changedAt() *metav1.Time {
 	return &metav1.Time{Time: timestamp.Truncate(time.Second)}
 }
 
-// windowText describes for how long the password in the connection Secret was not valid during the last change. It
-// returns "" if the server supports dual passwords, because there is no such time.
+// windowText describes for how long the server refused the password in the connection Secret during the last change. It
+// returns "" if the server supports dual passwords, because it then accepts the password all the time.
 func (p *pass) windowText() string {
 	if p.kept.connection == nil || p.kept.connection.Annotations[v1.AnnotationPasswordWindow] == "" {
 		return ""

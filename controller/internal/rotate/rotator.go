@@ -147,9 +147,9 @@ type Input struct {
 	VerifyPassword bool
 	// ServerStart identifies the current start of the server, and changes with each restart. It is empty if unknown.
 	ServerStart string
-	// LeftAlone is the time for which the server was not contacted because earlier passes took too long. The timeouts
-	// grow with it, because a server on a busy node may respond slowly. A server that never responds uses at most a
-	// fifth of a worker, and less with each longer delay. A pass takes at most a minute.
+	// LeftAlone is the time for which the server was not contacted, because earlier passes took too long. The timeouts
+	// grow with this time, because a server on a busy node may respond slowly. A server that never responds therefore
+	// uses at most a fifth of a worker, and less with each longer delay. A pass takes at most a minute.
 	LeftAlone time.Duration
 }
 
@@ -178,7 +178,7 @@ type Result struct {
 	// until the next attempt, or 0.
 	ExporterFailure string
 	ExporterRetry   time.Duration
-	// Strained is true if the pass took more time than with a healthy server, and had no result. The server should
+	// Strained is true if the pass took longer than with a healthy server, and was not completed. The server should
 	// then be contacted less often.
 	Strained bool
 	// Well is true if the pass was completed. If Kubernetes interrupted a pass, or the server refused it quickly, the

@@ -157,14 +157,14 @@ func TestRepair(t *testing.T) {
 		harm   func(c *cluster)
 		wanted sql.Password
 	}{
-		"ServerChanged": {reason: "The wanted password was set by hand.", wanted: "h",
+		"ServerChanged": {reason: "A user set the wanted password in the server.", wanted: "h",
 			harm: func(c *cluster) { c.accounts[0].primary, c.accounts[1].primary = "h", "h" }},
-		"SecretDeleted": {reason: "The connection Secret is made again.", wanted: "a", harm: func(c *cluster) {
+		"SecretDeleted": {reason: "A deleted connection Secret must be created again.", wanted: "a", harm: func(c *cluster) {
 			if err := c.Delete(c.t.Context(), c.secret("shop-connection")); err != nil {
 				c.t.Fatal(err)
 			}
 		}},
-		"SecretEdited": {reason: "Nobody but the controller says what the server accepts.", wanted: "a",
+		"SecretEdited": {reason: "A password that a user wrote to the connection Secret must be replaced.", wanted: "a",
 			harm: func(c *cluster) {
 				s := c.secret("shop-connection")
 				s.Data[keyPassword] = []byte("evil")
@@ -172,7 +172,7 @@ func TestRepair(t *testing.T) {
 					c.t.Fatal(err)
 				}
 			}},
-		"ByHandWithRetain": {reason: "It is not known which of the two is the older one.", wanted: "a",
+		"ByHandWithRetain": {reason: "It is unknown which of the two valid passwords is older.", wanted: "a",
 			harm: func(c *cluster) {
 				c.accounts[0].primary, c.accounts[0].retained = "h", "a"
 			}},
@@ -205,32 +205,43 @@ func TestMessages(t *testing.T) {
 		says   string
 		fails  bool
 	}{
-		"Down": {reason: "A server comes back.", harm: down(errGone), wanted: "b", state: v1.CredentialsChanging,
+		"Down": {reason: "The server may be available again, so the controller must wait.",
+			harm: down(errGone), wanted: "b", state: v1.CredentialsChanging,
 			says: "Waiting for the server"},
-		"Refused": {reason: "Somebody has to say what root's password is.",
+		"Refused": {reason: "A user must specify the password that the server accepts.",
 			harm: func(c *cluster) { c.accounts[0].primary = "x" }, wanted: "b", state: v1.CredentialsFailed,
 			says: "Set the password of this instance to the one that the server accepts"},
-		"Expired": {reason: "No program can go on.", harm: number(1862), wanted: "b", state: v1.CredentialsFailed,
+		"Expired": {reason: "The controller cannot log in with an expired password, so the status must contain the fix.",
+			harm: number(1862), wanted: "b", state: v1.CredentialsFailed,
 			says: "expired", fails: true},
-		"Locked": {reason: "No program can go on.", harm: number(3118), wanted: "b", state: v1.CredentialsFailed,
+		"Locked": {reason: "The controller cannot unlock the account, so the status must contain the fix.",
+			harm: number(3118), wanted: "b", state: v1.CredentialsFailed,
 			says: "ACCOUNT UNLOCK", fails: true},
-		"Blocked": {reason: "Only a restart helps.", harm: number(1129), wanted: "b", state: v1.CredentialsFailed,
+		"Blocked": {reason: "The server blocks the controller's address, so the status must contain the fix.",
+			harm: number(1129), wanted: "b", state: v1.CredentialsFailed,
 			says: "FLUSH HOSTS", fails: true},
-		"NoAccount": {reason: "root is for localhost only.", harm: number(1130), wanted: "b", state: v1.CredentialsFailed,
+		"NoAccount": {reason: "The root account allows only logins from localhost, so the status must contain the fix.",
+			harm: number(1130), wanted: "b", state: v1.CredentialsFailed,
 			says: "controller's address", fails: true},
-		"ReadOnly": {reason: "No change is possible.", harm: number(1290), wanted: "b", state: v1.CredentialsFailed,
+		"ReadOnly": {reason: "A read-only server accepts no change, so the status must contain the fix.",
+			harm: number(1290), wanted: "b", state: v1.CredentialsFailed,
 			says: "super_read_only", fails: true},
-		"Policy": {reason: "Another password helps.", harm: number(1819), wanted: "b", state: v1.CredentialsFailed,
+		"Policy": {reason: "The password policy refuses the password, so the user must choose another one.",
+			harm: number(1819), wanted: "b", state: v1.CredentialsFailed,
 			says: "choose another", fails: true},
-		"History": {reason: "Another password helps.", harm: number(3638), wanted: "b", state: v1.CredentialsFailed,
+		"History": {reason: "The password was used before, so the user must choose another one.",
+			harm: number(3638), wanted: "b", state: v1.CredentialsFailed,
 			says: "choose another", fails: true},
-		"Busy": {reason: "Connections come free.", harm: number(1040), wanted: "b", state: v1.CredentialsChanging,
+		"Busy": {reason: "All connections are in use, so the controller must wait.",
+			harm: number(1040), wanted: "b", state: v1.CredentialsChanging,
 			says: "Waiting for the server"},
-		"Missing": {reason: "The password's Secret is gone.", harm: func(*cluster) {}, wanted: "",
+		"Missing": {reason: "The Secret with the wanted password does not exist.", harm: func(*cluster) {}, wanted: "",
 			state: v1.CredentialsFailed, says: "cannot be read"},
-		"Stranger": {reason: "It is no server.", harm: down(fmt.Errorf("cannot log in: %w", sql.ErrNonsense)), wanted: "b",
+		"Stranger": {reason: "The Service routes to a server that is not MySQL.",
+			harm: down(fmt.Errorf("cannot log in: %w", sql.ErrNonsense)), wanted: "b",
 			state: v1.CredentialsFailed, says: "which pods the Service selects"},
-		"LockTaken": {reason: "Another controller is at it.", harm: func(c *cluster) { c.locked = true }, wanted: "b",
+		"LockTaken": {reason: "Another session holds the lock, so the controller must wait.",
+			harm: func(c *cluster) { c.locked = true }, wanted: "b",
 			state: v1.CredentialsChanging, says: "another session"},
 	}
 	for name, tc := range cases {
@@ -278,18 +289,23 @@ func TestStrained(t *testing.T) {
 		want   bool
 		well   bool
 	}{
-		"Well":        {reason: "It is quick.", took: 999 * time.Millisecond, well: true},
-		"Busy":        {reason: "A change takes its time where much is to do.", took: 4 * time.Second, well: true},
-		"Slow":        {reason: "It came to its end: where much is to do, all are slow.", took: time.Minute, well: true},
-		"Denied":      {reason: "It is quick to say no.", last: denied, took: time.Millisecond},
-		"DeniedSlow":  {reason: "It could have said so at once.", last: denied, took: time.Second, want: true},
-		"Down":        {reason: "Nobody listens.", err: errGone, took: time.Millisecond},
-		"Unknown":     {reason: "Nothing is known of it.", last: rotationStep{Do: Unreachable}, took: time.Millisecond},
-		"NoAnswer":    {reason: "It did not answer in its time.", err: sql.ErrSlow, took: 5 * time.Second, want: true},
-		"Flood":       {reason: "It sent too much.", err: fmt.Errorf("cannot log in: %w", sql.ErrTooMuch), want: true},
-		"Nonsense":    {reason: "It is no server.", err: sql.ErrNonsense, want: true},
-		"OtherPlugin": {reason: "It wants the password in clear text.", err: sql.ErrPlugin, want: true},
-		"API": {reason: "The API server is no database server.",
+		"Well": {reason: "The pass was completed quickly.", took: 999 * time.Millisecond, well: true},
+		"Busy": {reason: "A completed pass may take some seconds on a busy server.", took: 4 * time.Second, well: true},
+		"Slow": {reason: "A slow pass that was completed must not count as strained.", took: time.Minute, well: true},
+		"Denied": {reason: "The server refused the password quickly, so the pass is not strained.",
+			last: denied, took: time.Millisecond},
+		"DeniedSlow": {reason: "The server took a second to refuse the password, which is too slow.",
+			last: denied, took: time.Second, want: true},
+		"Down": {reason: "The server refused the connection quickly, so the pass is not strained.",
+			err: errGone, took: time.Millisecond},
+		"Unknown": {reason: "The state of the server is unknown, so the pass is neither strained nor completed.",
+			last: rotationStep{Do: Unreachable}, took: time.Millisecond},
+		"NoAnswer": {reason: "The server did not respond before the timeout.", err: sql.ErrSlow, took: 5 * time.Second, want: true},
+		"Flood": {reason: "The server sent more data than allowed.",
+			err: fmt.Errorf("cannot log in: %w", sql.ErrTooMuch), want: true},
+		"Nonsense":    {reason: "The server does not use the MySQL protocol.", err: sql.ErrNonsense, want: true},
+		"OtherPlugin": {reason: "The server requests the password in plain text.", err: sql.ErrPlugin, want: true},
+		"API": {reason: "A slow API server does not show that the database server is slow.",
 			err: secrets.Failed(errBoom, "read", "default", "db-connection"), took: time.Minute},
 	}
 	for name, tc := range cases {

@@ -27,11 +27,13 @@ func TestForeign(t *testing.T) {
 		state  string
 		says   string
 	}{
-		"Stranger": {reason: "Somebody's own Secret.", state: v1.CredentialsFailed, says: "does not belong to this MySQL"},
-		"Earlier": {reason: "The garbage collector has not come yet.", labels: earlier.Labels(),
+		"Stranger": {reason: "A user created the Secret, so the controller must not change it.",
+			state: v1.CredentialsFailed, says: "does not belong to this MySQL"},
+		"Earlier": {reason: "The Secret of the previous instance will be deleted by the garbage collector.", labels: earlier.Labels(),
 			owners: []metav1.OwnerReference{{APIVersion: "a/v1", Kind: "X", Name: "x", UID: "older"}},
 			state:  v1.CredentialsChanging, says: "previous MySQL with this name"},
-		"Orphan": {reason: "Nobody comes for it.", labels: earlier.Labels(), state: v1.CredentialsFailed,
+		"Orphan": {reason: "The Secret of the previous instance has no owner, so a user must delete it.",
+			labels: earlier.Labels(), state: v1.CredentialsFailed,
 			says: "kubectl delete secret -n team shop-connection"},
 	}
 	for name, tc := range cases {

@@ -202,8 +202,8 @@ func (s *State) current() shown {
 	return out
 }
 
-// isSignedBy reports whether any given certificate authority has signed a chain. Expired certificates also
-// count.
+// isSignedBy reports whether one of the given certificate authorities has signed a chain. An expired chain also counts
+// as signed.
 func isSignedBy(chain, authorities []*x509.Certificate) bool {
 	for _, a := range authorities {
 		for _, moment := range []time.Time{chain[0].NotBefore, chain[0].NotAfter, a.NotBefore, a.NotAfter} {

@@ -168,26 +168,29 @@ func TestIssuerFails(t *testing.T) {
 		says    string
 		repeats bool
 	}{
-		"Silent": {reason: "cert-manager may not run.", answer: func(*testing.T, *State, *issuertest.Issuer) {},
-			says: "that cert-manager is running"},
-		"Waits": {reason: "It may wait for somebody.", answer: func(_ *testing.T, s *State, _ *issuertest.Issuer) {
+		"Silent": {reason: "There is no answer to the request, for example because cert-manager does not run.",
+			answer: func(*testing.T, *State, *issuertest.Issuer) {},
+			says:   "that cert-manager is running"},
+		"Waits": {reason: "The request waits for an approval.", answer: func(_ *testing.T, s *State, _ *issuertest.Issuer) {
 			s.Request.Message = "waiting for approval"
 		}, says: "waiting for approval"},
-		"Refused": {reason: "Policies refuse names.", answer: func(_ *testing.T, s *State, _ *issuertest.Issuer) {
-			s.Request.Refused, s.Request.Message = true, "not in this zone"
-		}, says: "not in this zone", repeats: true},
-		"NoCA": {reason: "Public ones say none.", answer: func(t *testing.T, s *State, issuer *issuertest.Issuer) {
-			t.Helper()
-			answer(t, issuer, s.Request, s.Now)
-			s.Request.CA = nil
-		}, says: "does not contain the CA", repeats: true},
-		"OtherCA": {reason: "The chain does not lead there.",
+		"Refused": {reason: "The issuer refused the request because of its policy.",
+			answer: func(_ *testing.T, s *State, _ *issuertest.Issuer) {
+				s.Request.Refused, s.Request.Message = true, "not in this zone"
+			}, says: "not in this zone", repeats: true},
+		"NoCA": {reason: "A public issuer may return a certificate without the CA.",
+			answer: func(t *testing.T, s *State, issuer *issuertest.Issuer) {
+				t.Helper()
+				answer(t, issuer, s.Request, s.Now)
+				s.Request.CA = nil
+			}, says: "does not contain the CA", repeats: true},
+		"OtherCA": {reason: "The certificate was not signed by the returned CA.",
 			answer: func(t *testing.T, s *State, issuer *issuertest.Issuer) {
 				t.Helper()
 				answer(t, issuer, s.Request, s.Now)
 				s.Request.CA = issuertest.New(t, "other", s.Now).CA()
 			}, says: "unknown authority", repeats: true},
-		"OtherKey": {reason: "It is of somebody else.", answer: func(t *testing.T, s *State, issuer *issuertest.Issuer) {
+		"OtherKey": {reason: "The certificate belongs to another key.", answer: func(t *testing.T, s *State, issuer *issuertest.Issuer) {
 			t.Helper()
 			k, err := certificate.NewPrivateKey()
 			if err != nil {
@@ -200,7 +203,7 @@ func TestIssuerFails(t *testing.T) {
 			answer(t, issuer, s.Request, s.Now)
 			s.Request.CSR = own
 		}, says: "does not match the certificate", repeats: true},
-		"OtherName": {reason: "Clients would not believe it.",
+		"OtherName": {reason: "The certificate is not valid for the name of the server.",
 			answer: func(t *testing.T, s *State, issuer *issuertest.Issuer) {
 				t.Helper()
 				k := certificate.PrivateKey(s.Server.Data[nextKey])
@@ -212,7 +215,7 @@ func TestIssuerFails(t *testing.T) {
 				answer(t, issuer, s.Request, s.Now)
 				s.Request.CSR = own
 			}, says: "valid for shop.example.org, not shop.team.svc", repeats: true},
-		"Ended": {reason: "It made one for no time at all.", answer: func(t *testing.T, s *State, issuer *issuertest.Issuer) {
+		"Ended": {reason: "The certificate has already expired.", answer: func(t *testing.T, s *State, issuer *issuertest.Issuer) {
 			t.Helper()
 			issuer.Instance = 0
 			answer(t, issuer, s.Request, s.Now.Add(-time.Minute))

@@ -139,8 +139,8 @@ func (s *State) isEnding(authority *x509.Certificate) bool {
 	return s.judgedAt(authority).After(authority.NotAfter.Add(-3 * certificate.Instance))
 }
 
-// sign signs a new certificate if the server needs one. A certificate of a previous issuer is kept as long as
-// nextIssued would keep it. The CA of that issuer remains published until the next certificate after that is signed.
+// sign signs a new certificate if the server needs one. A certificate from a previous issuer is kept as long as
+// nextIssued would keep it. The CA of that issuer remains published after that, until the next renewal.
 func (s *State) sign(issuer certificate.Pair, out *Plan) error {
 	now, names := s.current(), s.names()
 	out.Issuer = s.signedBy(now)
@@ -205,9 +205,9 @@ func without(all, removed []*x509.Certificate) []*x509.Certificate {
 	})
 }
 
-// judgedAt returns the time for which a certificate is checked. This is usually now. If the clocks of the controller
-// and the API server differ, it returns a time at which the certificate is new. A wrong clock therefore causes no
-// renewal or removal. If the certificate is invalid by both clocks, it returns now.
+// judgedAt returns the time at which the validity of a certificate is checked. This is usually now. If the clocks of
+// the controller and the API server differ, it is a time at which the certificate is new, so that a wrong clock causes
+// no renewal or removal. If the certificate is invalid by both clocks, it is now.
 func (s *State) judgedAt(c *x509.Certificate) time.Time {
 	isValid := func(timestamp time.Time) bool { return !timestamp.Before(c.NotBefore) && !timestamp.After(c.NotAfter) }
 	if c == nil || s.Skew.IsTrusted() || !isValid(s.Now) && !isValid(s.Now.Add(s.Skew.Ahead)) {

@@ -138,42 +138,50 @@ func TestRepair(t *testing.T) {
 		spoil             func(*State)
 		authority, server bool
 	}{
-		"Host":    {reason: "Others reach it elsewhere now.", spoil: func(s *State) { s.Host = address }, server: true},
-		"Name":    {reason: "Or by a name.", spoil: func(s *State) { s.Host = "db.example.org" }, server: true},
-		"OwnHost": {reason: "It has that.", spoil: func(s *State) { s.Host = "shop.team.svc" }},
-		"Theirs": {reason: "Who has the Service has written that another's is theirs.",
+		"Host": {reason: "The external address has changed, so it must be added to the certificate.",
+			spoil: func(s *State) { s.Host = address }, server: true},
+		"Name": {reason: "The external host name has changed, so it must be added to the certificate.",
+			spoil: func(s *State) { s.Host = "db.example.org" }, server: true},
+		"OwnHost": {reason: "The certificate already contains the host name of the instance.",
+			spoil: func(s *State) { s.Host = "shop.team.svc" }},
+		"Theirs": {reason: "The name of another Service must not be added, because a user may have written it.",
 			spoil: func(s *State) { s.Host = "shop.other.svc" }},
-		"Local": {reason: "That is in the cluster, too.", spoil: func(s *State) {
+		"Local": {reason: "The full name of another Service in the cluster must not be added.", spoil: func(s *State) {
 			s.Host = "shop.other.svc.cluster.local"
 		}},
-		"Domain": {reason: "Whatever the cluster's domain is.", spoil: func(s *State) {
+		"Domain": {reason: "The name of a Service must not be added, even with an unknown cluster domain.", spoil: func(s *State) {
 			s.Host = "shop.other.svc.corp.example"
 		}},
-		"Pod": {reason: "Pods have names, too.", spoil: func(s *State) { s.Host = "10-0-0-1.other.pod.cluster.local" }},
-		"PodOf": {reason: "Those of a Service, too.", spoil: func(s *State) {
+		"Pod": {reason: "The name of a pod must not be added.", spoil: func(s *State) { s.Host = "10-0-0-1.other.pod.cluster.local" }},
+		"PodOf": {reason: "The name of a pod of a Service must not be added.", spoil: func(s *State) {
 			s.Host = "db-0.shop.other.svc.corp.example"
 		}},
-		"House": {reason: "A house may have services of its own.", spoil: func(s *State) { s.Host = "db.svc.corp.example" },
+		"House": {reason: "An external domain may contain svc, so the name must be added.",
+			spoil:  func(s *State) { s.Host = "db.svc.corp.example" },
 			server: true},
-		"Corp": {reason: "A house may call its own domain so.", spoil: func(s *State) { s.Host = "db.corp.local" },
+		"Corp": {reason: "An external domain may end with .local, so the name must be added.",
+			spoil:  func(s *State) { s.Host = "db.corp.local" },
 			server: true},
-		"Short":   {reason: "So may that be.", spoil: func(s *State) { s.Host = "vault" }},
-		"Deleted": {reason: "Somebody deleted the Secret.", spoil: func(s *State) { s.Server = nil }, server: true},
-		"Emptied": {reason: "Somebody emptied it.", spoil: func(s *State) { s.Server.Data = nil }, server: true},
-		"Swapped": {reason: "Somebody put another one there.", spoil: func(s *State) { s.Server.Data = other.Server.Data },
+		"Short": {reason: "A name without a dot may belong to another Service, so it must not be added.",
+			spoil: func(s *State) { s.Host = "vault" }},
+		"Deleted": {reason: "A deleted Secret must be created again.", spoil: func(s *State) { s.Server = nil }, server: true},
+		"Emptied": {reason: "An emptied Secret must be filled again.", spoil: func(s *State) { s.Server.Data = nil }, server: true},
+		"Swapped": {reason: "The certificate of another instance must be replaced.",
+			spoil:  func(s *State) { s.Server.Data = other.Server.Data },
 			server: true},
-		"Bundle": {reason: "Somebody added an authority.", spoil: func(s *State) {
+		"Bundle": {reason: "A certificate authority that a user added must be removed.", spoil: func(s *State) {
 			s.Server.Data[v1.CAKey] = append(s.Server.Data[v1.CAKey], other.Server.Data[v1.CAKey]...)
 		}, server: true},
-		"Authority": {reason: "It cannot sign any more.", spoil: func(s *State) { s.Authorities = nil }, authority: true,
+		"Authority": {reason: "Without its certificate authority, the instance needs a new authority and certificate.",
+			spoil: func(s *State) { s.Authorities = nil }, authority: true,
 			server: true},
-		"AuthorityKey": {reason: "Nor without its key.", spoil: func(s *State) {
+		"AuthorityKey": {reason: "Without its key, a certificate authority cannot sign and must be replaced.", spoil: func(s *State) {
 			delete(s.Authorities[0].Data, corev1.TLSPrivateKeyKey)
 		}, authority: true, server: true},
-		"TwoThirds": {reason: "It is old.", spoil: func(s *State) {
+		"TwoThirds": {reason: "A certificate must be renewed after two thirds of its lifetime.", spoil: func(s *State) {
 			s.Now = s.Now.Add(certificate.Instance/3*2 + time.Second)
 		}, server: true},
-		"Younger": {reason: "It is not.", spoil: func(s *State) {
+		"Younger": {reason: "A certificate must not be renewed before two thirds of its lifetime.", spoil: func(s *State) {
 			s.Now = s.Now.Add(certificate.Instance/3*2 - time.Second)
 		}},
 	}

@@ -170,13 +170,15 @@ func TestWrongClockRenewsNothing(t *testing.T) {
 		server, own time.Duration
 		renews      bool
 	}{
-		"Agree":       {reason: "It is not due.", server: month, own: month},
-		"Due":         {reason: "Both say so.", server: 2 * month, own: 2 * month, renews: true},
-		"OwnAhead":    {reason: "The API server says no.", own: 4 * month},
-		"ServerAhead": {reason: "That may be the wrong one.", server: 4 * month},
-		"Decades":     {reason: "So may that be.", server: 10 * 12 * month},
-		"BothBad":     {reason: "It is valid by neither clock.", server: 4 * month, own: 6 * month, renews: true},
-		"BehindBoth":  {reason: "It is not valid yet by both.", server: -month, own: -2 * month, renews: true},
+		"Agree":       {reason: "Both clocks agree that the certificate is not due.", server: month, own: month},
+		"Due":         {reason: "Both clocks agree that the certificate is due.", server: 2 * month, own: 2 * month, renews: true},
+		"OwnAhead":    {reason: "Only the controller's clock is ahead, so nothing must be renewed.", own: 4 * month},
+		"ServerAhead": {reason: "Only the API server's clock is ahead, and it may be the wrong one.", server: 4 * month},
+		"Decades":     {reason: "A clock that is ahead by years may be the wrong one as well.", server: 10 * 12 * month},
+		"BothBad": {reason: "The certificate has expired by both clocks, so it must be renewed.",
+			server: 4 * month, own: 6 * month, renews: true},
+		"BehindBoth": {reason: "The certificate is not valid yet by both clocks, so it must be renewed.",
+			server: -month, own: -2 * month, renews: true},
 	} {
 		for _, issued := range []bool{false, true} {
 			issuer, s := issuertest.New(t, "ca", start.Add(-12*month)), newState()

@@ -63,11 +63,11 @@ const (
 	CreateBackupPVC Action = "CreateBackupPVC"
 	// ExpandBackupPVC expands the backup PVC with the instance.
 	ExpandBackupPVC Action = "ExpandBackupPVC"
-	// DeleteBackupPVC deletes a backup PVC that is unbound and too small, or that is in the way of the volume of a
+	// DeleteBackupPVC deletes a backup PVC that is unbound and too small, or whose name is needed for the volume of a
 	// previous namespace.
 	DeleteBackupPVC Action = "DeleteBackupPVC"
-	// ReleaseBackupPV removes the finalizer from an empty backup volume that is in the way of another one. The volume
-	// and its disk stay.
+	// ReleaseBackupPV removes the finalizer from an empty backup volume that another volume replaces. The volume and
+	// its disk are kept.
 	ReleaseBackupPV Action = "ReleaseBackupPV"
 	// AdoptBackupPV assigns the backup volume of a previous namespace to this namespace.
 	AdoptBackupPV Action = "AdoptBackupPV"

@@ -31,7 +31,7 @@ const (
 	// Unreachable means that the store does not respond. Untrusted means that its certificate is not trusted.
 	Unreachable Kind = "Unreachable"
 	Untrusted   Kind = "Untrusted"
-	// Unknown means that the store does not know the credentials. Denied means that they lack a permission.
+	// Unknown means that the credentials do not exist in the store. Denied means that they lack a permission.
 	Unknown Kind = "UnknownCredentials"
 	Denied  Kind = "Denied"
 	// NoCredentials means that the pod gets no credentials by workload identity.

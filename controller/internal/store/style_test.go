@@ -10,7 +10,8 @@ import (
 	"github.com/minio/minio-go/v7"
 )
 
-// TestWantsPath checks the errors of endpoints that do not serve buckets under their own host names.
+// TestWantsPath checks that an endpoint which requires path-style addressing is recognized by its errors. Such an
+// endpoint does not serve a bucket under the host name BUCKET.ENDPOINT.
 func TestWantsPath(t *testing.T) {
 	answer := func(status int, code string) error {
 		return minio.ErrorResponse{StatusCode: status, Code: code, Message: "said"}

@@ -26,17 +26,18 @@ const (
 	maxBatchBytes     = 1 << 20
 )
 
-// A Result is what the transaction did with the rows of one table.
+// A Result counts what the undo has done with the rows of one table.
 type Result struct {
-	// Inserted and Updated are the rows that are back.
+	// Inserted is the number of rows that were inserted again. Updated is the number of rows whose former values were
+	// restored.
 	Inserted, Updated int64
-	// Unchanged are the rows that stayed, although the plan has a statement for them. Reasons are the reasons, with the number
-	// of rows.
+	// Unchanged is the number of rows that stayed as they are, although the plan has a statement for them. Reasons maps
+	// each reason to its number of rows.
 	Unchanged int64
 	Reasons   map[string]int64
 }
 
-// ErrUnknown is the error if the connection broke during COMMIT.
+// ErrUnknown is the error if the connection broke during COMMIT, so that the result of the transaction is unknown.
 var ErrUnknown = errors.New("the connection broke while the transaction was committed, so it is unknown whether the rows are " +
 	"back: run the same command again, which shows what is still missing")
 
@@ -94,7 +95,8 @@ type run struct {
 	plan    *Plan
 	server  *Server
 	results []Result
-	// failed are the statements to try again, because another statement may allow them.
+	// failed are the statements that failed in this round. They are tried again, because the effect of another
+	// statement may allow them.
 	failed *spool
 
 	batch []Statement
@@ -123,7 +125,8 @@ func (r *run) runTransaction(ctx context.Context) (err error) {
 	return err
 }
 
-// runAll runs the statements again and again, as long as one more of them succeeds, because a row may need other rows.
+// runAll runs the statements in rounds, and tries the failed ones again in the next round. A row may need other rows,
+// such as the parents of its foreign keys. runAll stops when no further statement succeeds.
 func (r *run) runAll(ctx context.Context) (err error) {
 	statements := r.plan.statements
 	for {
@@ -160,7 +163,7 @@ func (r *run) addStatement(ctx context.Context, one Statement) error {
 	return r.flushBatch(ctx)
 }
 
-// flushBatch runs the statements of the batch at once. If one fails, it runs each of them alone.
+// flushBatch runs all statements of the batch in one query. If one of them fails, it runs each statement alone.
 func (r *run) flushBatch(ctx context.Context) error {
 	batch := r.batch
 	r.batch, r.size = nil, 0
@@ -190,11 +193,11 @@ func (r *run) flushBatch(ctx context.Context) error {
 	return nil
 }
 
-// conflictCodes are the errors that only mean that one row cannot be brought back.
+// conflictCodes are the errors which mean that one row cannot be restored. All other errors stop the transaction.
 var conflictCodes = []uint16{errDuplicate, errNoParentOld, errReferencedOld, errIsReferenced, errNoParent, errNoPartition,
 	errCheckViolated}
 
-// runTogether runs several statements in one query. It returns false if one of them failed, and none has an effect.
+// runTogether runs several statements in one query. If one of them fails, it rolls all of them back and returns false.
 func (r *run) runTogether(ctx context.Context, batch []Statement) (bool, error) {
 	if _, err := r.server.execAll(ctx, "SAVEPOINT batch"); err != nil {
 		return false, err
@@ -234,7 +237,7 @@ func (r *run) countRow(ctx context.Context, one Statement, affected int64) error
 		if err != nil {
 			return err
 		}
-		if len(found) > 0 { // A cascade of a foreign key has changed it back.
+		if len(found) > 0 { // The row already has its former values, because a cascade of a foreign key has restored them.
 			result.Updated++
 			return nil
 		}
@@ -251,7 +254,7 @@ func (r *run) countRow(ctx context.Context, one Statement, affected int64) error
 	return nil
 }
 
-// updateSingles updates each column alone, and returns the number of columns that are changed back.
+// updateSingles restores each column with a statement of its own. It returns the number of restored columns.
 func (r *run) updateSingles(ctx context.Context, one Statement) (count int64, err error) {
 	for _, statement := range one.Singles {
 		affected, err := r.server.execAll(ctx, statement)
@@ -273,8 +276,9 @@ func (r *Result) countUnchanged(reason string, n int64) {
 	r.Reasons[reason] += n
 }
 
-// insertCycles handles the statements that fail as long as only one of them is run at a time. If it inserts rows, the others
-// are tried again. Otherwise, they are counted, and the transaction is over.
+// insertCycles handles the statements that have failed in all rounds. It inserts the rows that refer to each other in a
+// cycle. If it has inserted rows, the other statements are tried again. Otherwise it counts the failed statements and
+// returns true.
 func (r *run) insertCycles(ctx context.Context) (isOver bool, err error) {
 	var cyclic []Statement
 	rest, err := newSpool()
@@ -309,7 +313,7 @@ func (r *run) insertCycles(ctx context.Context) (isOver bool, err error) {
 	return false, r.keepFailed(rest)
 }
 
-// keepFailed makes other statements the failed ones.
+// keepFailed replaces the list of failed statements.
 func (r *run) keepFailed(rest *spool) error {
 	if err := r.failed.clearAll(); err != nil {
 		return err
@@ -325,8 +329,9 @@ var failureTexts = map[uint16]string{
 	errNoPartition: "the table has no partition for it", errCheckViolated: "it violates a CHECK constraint",
 }
 
-// insertCycle inserts rows that refer to each other in a cycle, and returns those that are not possible. The server cannot
-// check them one by one, so their parents are checked, and locked, afterwards. Rows without a parent are removed again.
+// insertCycle inserts rows that refer to each other in a cycle, and returns the statements of the rows that cannot be
+// inserted. The server cannot check the foreign keys of such rows one by one, so it does not check them during the
+// insertion. insertCycle then checks and locks the parents of each row, and deletes the rows without a parent.
 func (r *run) insertCycle(ctx context.Context, all []Statement) (failed []Statement, err error) {
 	if len(all) == 0 {
 		return nil, nil
@@ -382,7 +387,7 @@ func (r *run) hasParents(ctx context.Context, one Statement) (bool, error) {
 	return true, nil
 }
 
-// hasCode reports whether the server answered with one of these error numbers.
+// hasCode reports whether an error is from the server and has one of these numbers.
 func hasCode(err error, numbers ...uint16) bool {
 	e, ok := errors.AsType[*mysql.MySQLError](err)
 	return ok && slices.Contains(numbers, e.Number)

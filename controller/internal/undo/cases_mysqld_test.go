@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestRealCases undoes single accidents, and checks the rows that stay and the reasons.
+// TestRealCases undoes single accidents. It checks which rows are not restored, and the reasons.
 func TestRealCases(t *testing.T) {
 	f := newFleet(t)
 	for name, tc := range map[string]struct {
@@ -19,7 +19,7 @@ func TestRealCases(t *testing.T) {
 		tables                 []Name
 		// refused is a part of the reason why a table is refused.
 		refused string
-		// query returns want after the undo. reasons are the reasons for rows that stay.
+		// query must return want after the undo. reasons are the reasons for the rows that are not restored.
 		query, want, reasons string
 	}{
 		"DropDatabase": {
@@ -39,7 +39,7 @@ func TestRealCases(t *testing.T) {
 		"DroppedTriggers": {
 			setup: "CREATE TABLE t (id INT PRIMARY KEY, v INT); CREATE TABLE log (n INT PRIMARY KEY AUTO_INCREMENT); " +
 				"CREATE TRIGGER g AFTER INSERT ON t FOR EACH ROW INSERT INTO log VALUES (NULL); INSERT INTO t VALUES (1, 1), (2, 2)",
-			accident: "DROP TABLE t", // The trigger exists again, but has not run for the rows.
+			accident: "DROP TABLE t", // The undo creates the trigger again, but the trigger must not run for the restored rows.
 			query: "SELECT CONCAT((SELECT COUNT(*) FROM t), (SELECT COUNT(*) FROM log), (SELECT COUNT(*) FROM " +
 				"information_schema.TRIGGERS " +
 				"WHERE TRIGGER_SCHEMA = DATABASE()))", want: "221"},

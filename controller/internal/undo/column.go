@@ -25,7 +25,7 @@ type Column struct {
 	IsOptional bool
 }
 
-// A kind says how the value of a column is read and written without loss.
+// A kind determines how the value of a column is read and written without loss.
 type kind int
 
 const (
@@ -62,7 +62,8 @@ func (c Column) kindOf() (kind, bool) {
 	return k, ok
 }
 
-// isSorted reports whether the server sorts the column as compareKeys does, so that it can read it from an index.
+// isSorted reports whether the server sorts the column in the same order as compareKeys. The server can then read the
+// rows from an index.
 func (c Column) isSorted() bool {
 	return slices.Contains([]string{"tinyint", "smallint", "mediumint", "int", "bigint", "binary", "varbinary"}, c.DataType)
 }
@@ -75,8 +76,9 @@ func quoteName(name string) string { return "`" + strings.ReplaceAll(name, "`", 
 
 func (c Column) quotedName() string { return quoteName(c.Name) }
 
-// readExpression returns the SQL expression whose value identifies the value of the column exactly. A FLOAT is printed with
-// fewer digits than it has, so it is read as a DOUBLE. Texts are read as bytes, so that no conversion happens.
+// readExpression returns the SQL expression with which a column is read, so that no part of its value is lost. A FLOAT
+// is read as a DOUBLE, because the server prints a FLOAT with fewer digits than it has. Texts are read as bytes, so
+// that they are not converted.
 func (c Column) readExpression() string {
 	switch k, _ := c.kindOf(); k {
 	case kindFloat:
@@ -102,14 +104,15 @@ func (c Column) sortExpression() string {
 	return "CAST(" + c.readExpression() + " AS BINARY)"
 }
 
-// valueLiteral returns a value of readExpression as SQL that can be assigned to the column. A nil value is NULL.
+// valueLiteral returns SQL for a value that was read with readExpression, so that it can be written to the column. A
+// nil value is NULL.
 func (c Column) valueLiteral(value []byte) string {
 	if value == nil {
 		return "NULL"
 	}
 	k, _ := c.kindOf()
 	if isNumber := k == kindInteger || k == kindDecimal || k == kindBit || k == kindFloat; isNumber && !numberPattern.Match(value) {
-		return bytesLiteral(value) // No server sends this. It must not become a part of the statement.
+		return bytesLiteral(value) // A correct server never sends such a value. As bytes, it cannot become a part of the statement.
 	}
 	switch k {
 	case kindInteger, kindDecimal, kindBit:
@@ -118,7 +121,7 @@ func (c Column) valueLiteral(value []byte) string {
 		if slices.Contains(value, 'e') {
 			return string(value)
 		}
-		return string(value) + "e0" // Otherwise, it would be a DECIMAL.
+		return string(value) + "e0" // Without the exponent, the server would read it as a DECIMAL.
 	case kindTime:
 		return quoteText(value)
 	case kindYear: // '0' would be the year 2000.
@@ -132,7 +135,7 @@ func (c Column) valueLiteral(value []byte) string {
 	return bytesLiteral(value)
 }
 
-// isCurrent returns the condition that the column still has exactly a value of readExpression.
+// isCurrent returns a condition that is true if the column still has exactly the given value.
 func (c Column) isCurrent(value []byte) string {
 	left := c.readExpression()
 	if value == nil {
@@ -153,7 +156,8 @@ func (c Column) isCurrent(value []byte) string {
 
 func bytesLiteral(value []byte) string { return "x'" + hex.EncodeToString(value) + "'" }
 
-// textLiteral returns a text. Values with unprintable characters or of other character sets are written as bytes.
+// textLiteral returns SQL for a text. It writes texts with unprintable characters, or in other character sets, as
+// bytes.
 func textLiteral(charset string, value []byte) string {
 	switch charset {
 	case "utf8mb4", "utf8mb3", "utf8", "ascii":
@@ -164,7 +168,7 @@ func textLiteral(charset string, value []byte) string {
 	return "_" + charset + " " + bytesLiteral(value)
 }
 
-// isPlain reports whether a text is printable, so that a person can read it and it cannot change the terminal.
+// isPlain reports whether a text is printable, so that it can be shown in a terminal.
 func isPlain(value []byte) bool {
 	if !utf8.Valid(value) {
 		return false

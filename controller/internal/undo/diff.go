@@ -64,7 +64,7 @@ func findChanges(before, after Rows, key []Column, visit func(Change) error) err
 	return nil
 }
 
-// sortedRows verifies the order of rows. A wrong order would show rows as deleted that were not.
+// sortedRows checks the order of rows. With a wrong order, unchanged rows would be reported as deleted.
 type sortedRows struct {
 	from Rows
 	key  []Column

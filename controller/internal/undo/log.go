@@ -18,12 +18,12 @@ import (
 type Transaction struct {
 	binlog.Begin
 
-	// Effects are its effects on each table, and its statements. They have no rows of cascades, which are not in the binary log
-	// before MySQL 9.6.
+	// Effects contains the effects of the transaction on each table, and its statements. It does not contain the rows
+	// that cascades have changed, because they are not in the binary log before MySQL 9.6.
 	Effects []Effect
 }
 
-// An Effect is the sum of the effects of one kind on one table.
+// An Effect sums up all effects of one kind on one table.
 type Effect struct {
 	binlog.Effect
 
@@ -35,12 +35,13 @@ type Effect struct {
 type Log struct {
 	// Connect opens a connection.
 	Connect func(context.Context) (*binlog.Stream, error)
-	// Files are the names of the binary log files, the oldest first. Before are the transactions before each file.
+	// Files are the names of the binary log files, the oldest first. Before contains, for each file, the transactions
+	// before that file.
 	Files  []string
 	Before []binlog.Set
 }
 
-// OpenLog reads which binary log files the server has.
+// OpenLog reads the list of the binary log files of a server.
 func OpenLog(ctx context.Context, s *Server, connect func(context.Context) (*binlog.Stream, error)) (*Log, error) {
 	out := &Log{Connect: connect}
 	files, err := s.readTexts(ctx, "SHOW BINARY LOGS")
@@ -94,10 +95,11 @@ func FindTransaction(ctx context.Context, connect func(context.Context) (*binlog
 	return out, err
 }
 
-// After calls visit with the transactions that were committed after a time (microseconds since 1970), until visit returns
-// false. It also says whether the log begins before that time.
+// After calls visit for each transaction that was committed after a time (microseconds since 1970), until visit returns
+// false. isComplete is true if the binary log begins before that time.
 func (l *Log) After(ctx context.Context, moment uint64, visit func(Transaction) bool) (isComplete bool, err error) {
-	// first is the first file that begins after the time. The transactions after the time begin in the file before it.
+	// first is the index of the first file whose transactions are all later than the time. The reader starts with the
+	// file before it.
 	first := sort.Search(len(l.Files), func(i int) bool {
 		if err != nil {
 			return true
@@ -119,7 +121,7 @@ func (l *Log) After(ctx context.Context, moment uint64, visit func(Transaction) 
 	})
 }
 
-// beginOf returns the time of the first transaction of a file or of a later one, or 0 if there is none.
+// beginOf returns the time of the first transaction in a file or in the files after it. It returns 0 if there is none.
 func (l *Log) beginOf(ctx context.Context, i int) (out uint64, err error) {
 	stream, err := l.Connect(ctx)
 	if err != nil {
@@ -132,10 +134,12 @@ func (l *Log) beginOf(ctx context.Context, i int) (out uint64, err error) {
 	})
 }
 
-// silence is the time after which a server does not send a transaction any more. It sends heartbeats while it skips others.
+// silence is the maximum time without a transaction. A server that skips transactions sends heartbeats for some time,
+// but after silence it will not send the missing transactions.
 const silence = 5 * time.Minute
 
-// readTransactions reads the transactions that the server had executed at the login, and that are not in a set.
+// readTransactions calls visit for each transaction that is not in the given set, up to the last one that the server
+// had executed at the login.
 func readTransactions(ctx context.Context, stream *binlog.Stream, after binlog.Set, visit func(Transaction) bool) error {
 	missing := stream.State.Executed.Without(after).Without(stream.State.Purged)
 	if missing.IsEmpty() {
@@ -179,12 +183,14 @@ func readTransactions(ctx context.Context, stream *binlog.Stream, after binlog.S
 	}
 }
 
-// destructive matches statements that can delete or change rows. Other statements, such as GRANT, are not listed.
+// destructive matches statements that can delete or change rows. Other statements, such as GRANT, are not shown to
+// users.
 var destructive = regexp.MustCompile(`(?is)^\s*(/\*.*?\*/\s*)*(TRUNCATE|DROP\s+(TABLE|DATABASE|SCHEMA)|ALTER\s+TABLE|RENAME\s+TABLE|` +
 	`DELETE|UPDATE|REPLACE|WITH)\b`)
 
-// Touches reports whether the transaction changes or deletes rows of one of some tables, or is a statement that can do so and
-// mentions one. Without tables, it reports whether it can change or delete any rows of users.
+// Touches reports whether the transaction deletes or changes rows of the given tables. A statement that can do so
+// counts if it mentions one of them. If no tables are given, Touches reports whether the transaction can delete or
+// change any rows of users.
 func (t *Transaction) Touches(tables []Name) bool {
 	return slices.ContainsFunc(t.Effects, func(e Effect) bool {
 		switch e.Kind {
@@ -216,7 +222,7 @@ func (t *Transaction) addEffect(one binlog.Effect) {
 	t.Effects[i].Size += one.Size
 }
 
-// mentionsTable reports whether a statement contains the name of a table, or drops a whole database.
+// mentionsTable reports whether a statement contains the name of a table, or drops a database.
 func (e Effect) mentionsTable(n Name) bool {
 	text := strings.ToLower(e.Statement)
 	return strings.Contains(text, strings.ToLower(n.Table)) || dropsSchema.MatchString(text)
@@ -224,7 +230,8 @@ func (e Effect) mentionsTable(n Name) bool {
 
 var dropsSchema = regexp.MustCompile(`(?i)\bDROP\s+(DATABASE|SCHEMA)\b`)
 
-// countDamage returns the size of the effects that can lose data. A statement, such as DROP, may lose any amount.
+// countDamage returns the size of the effects that can lose data. The size of a statement such as DROP is unknown, so
+// it counts as very large.
 func (t *Transaction) countDamage() (out int) {
 	for _, e := range t.Effects {
 		switch e.Kind {
@@ -240,7 +247,7 @@ func (t *Transaction) countDamage() (out int) {
 	return out
 }
 
-// SortByDamage sorts transactions so that the most likely accidents are first.
+// SortByDamage sorts transactions by the data that they may have lost, the largest loss first.
 func SortByDamage(all []Transaction) {
 	slices.SortStableFunc(all, func(a, b Transaction) int { return cmp.Compare(b.countDamage(), a.countDamage()) })
 }

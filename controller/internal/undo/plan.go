@@ -10,15 +10,15 @@ import (
 
 // Counts are the numbers of rows of one table.
 type Counts struct {
-	// Deleted and Changed are the rows that the transaction deleted and changed. Inserted are the rows that it inserted, which
-	// stay.
+	// Deleted and Changed are the numbers of rows that the transaction deleted and changed. Inserted is the number of
+	// rows that it inserted. The undo keeps inserted rows.
 	Deleted, Changed, Inserted int64
-	// Insert and Update are the rows to bring back and to change back.
+	// Insert is the number of rows to insert again. Update is the number of rows whose former values are restored.
 	Insert, Update int64
-	// Done are the rows that already have their former values.
+	// Done is the number of rows that already have their former values.
 	Done int64
-	// Conflicts are the rows that stay because a later transaction wrote them. Partial are the rows of Update of which some
-	// columns stay for the same reason.
+	// Conflicts is the number of rows that stay as they are, because a later transaction wrote them. Partial is the
+	// number of rows in Update of which some columns stay as they are for the same reason.
 	Conflicts, Partial int64
 }
 
@@ -34,7 +34,7 @@ func (t *TablePlan) IsCreated() bool { return t.Current == nil }
 // A Plan contains the statements that bring back the rows. The caller must close it.
 type Plan struct {
 	Tables []*TablePlan
-	// Refused are the tables that differ, but whose rows cannot be brought back.
+	// Refused are the tables with differences whose rows cannot be restored.
 	Refused []*Refusal
 
 	statements *spool
@@ -53,7 +53,8 @@ func (p *Plan) IsEmpty() bool {
 	return p.statements.count == 0
 }
 
-// Statements calls visit with each statement of the plan: first the ones that create tables, then the transaction.
+// Statements calls visit with each statement of the plan. The statements that create tables are first, followed by the
+// statements of the transaction.
 func (p *Plan) Statements(visit func(sql string) error) error {
 	for _, t := range p.Tables {
 		if !t.IsCreated() {
@@ -90,7 +91,8 @@ func (t *TablePlan) createStatements() []string {
 	return []string{t.Before.CreateSchema, "CREATE TABLE " + quoteName(t.Before.Schema) + "." + rest}
 }
 
-// createTriggers returns the statements that create the triggers of a dropped table again, after its rows.
+// createTriggers returns the statements that create the triggers of a dropped table. They run after the rows are
+// inserted, so that the triggers do not run for these rows.
 func (t *TablePlan) createTriggers() (out []string) {
 	if !t.IsCreated() {
 		return nil
@@ -101,10 +103,10 @@ func (t *TablePlan) createTriggers() (out []string) {
 	return out
 }
 
-// A Planner compares the servers. All sessions are read only.
+// A Planner compares three servers. It does not write to any of them.
 type Planner struct {
-	// Before and After are the servers with the data right before and right after the transaction. Current is the running
-	// server.
+	// Before and After are servers with the data directly before and directly after the transaction. Current is the
+	// running server.
 	Before, After, Current *Server
 	Options                Options
 	// Progress is called before each table is compared.
@@ -112,12 +114,13 @@ type Planner struct {
 }
 
 const (
-	// batchRows and batchBytes limit the changes for which the running server is asked at once.
+	// batchRows and batchBytes limit the number and the size of the changes that are compared with the running server
+	// in one query.
 	batchRows  = 100
 	batchBytes = 4 << 20
 )
 
-// Plan returns the plan for some tables. If there are none, it compares all tables.
+// Plan returns the plan for the given tables. If no table is given, it compares all tables.
 func (p *Planner) Plan(ctx context.Context, names []Name) (out *Plan, err error) {
 	out = &Plan{}
 	if out.statements, err = newSpool(); err != nil {
@@ -165,7 +168,7 @@ func (p *Planner) Plan(ctx context.Context, names []Name) (out *Plan, err error)
 	return out, nil
 }
 
-// findTables returns the tables of which the transaction changed rows, and the tables that it dropped.
+// findTables returns the tables that the transaction dropped, and the tables whose rows it changed.
 func (p *Planner) findTables(ctx context.Context) (out []Name, err error) {
 	names, err := p.Before.Tables(ctx)
 	if err != nil {
@@ -221,7 +224,7 @@ func (p *Planner) readTarget(ctx context.Context, n Name) (*Target, error) {
 	return NewTarget(before, after, current, p.Options)
 }
 
-// findCycles returns the tables whose foreign keys lead back to the table itself.
+// findCycles returns the tables that are part of a cycle of foreign keys.
 func findCycles(all []*Target) map[Name]bool {
 	parents := map[Name][]Name{}
 	for _, t := range all {
@@ -263,7 +266,8 @@ type noRows struct{}
 
 func (noRows) Next() (Row, error) { return nil, nil }
 
-// compareRows writes the statements for the table. If that is not possible, it returns the reason.
+// compareRows adds the statements for the table to the plan. If the rows of the table cannot be restored, it returns
+// the reason.
 func (w *tableWriter) compareRows(ctx context.Context) (refused string, err error) {
 	if w.planner.Progress != nil {
 		w.planner.Progress(w.table.Before.Name)
@@ -279,7 +283,7 @@ func (w *tableWriter) compareRows(ctx context.Context) (refused string, err erro
 	return "", w.flushBatch(ctx)
 }
 
-// checkKeyless returns the reason why the rows of a table without a key cannot be brought back, or "".
+// checkKeyless returns the reason why the rows of a table without a key cannot be restored, or "".
 func (w *tableWriter) checkKeyless(ctx context.Context) (refused string, err error) {
 	deleted, inserted := 0, 0
 	err = w.visitChanges(ctx, func(c Change) error {
@@ -299,7 +303,7 @@ func (w *tableWriter) checkKeyless(ctx context.Context) (refused string, err err
 	return refused, err
 }
 
-// visitChanges calls visit with each row of the table that differs.
+// visitChanges calls visit for each row of the table that the transaction has changed.
 func (w *tableWriter) visitChanges(ctx context.Context, visit func(Change) error) error {
 	query := w.table.rowsQuery()
 	rows, err := w.planner.Before.conn.QueryContext(ctx, query)
@@ -345,7 +349,7 @@ func (w *tableWriter) addChange(ctx context.Context, c Change) error {
 	return w.flushBatch(ctx)
 }
 
-// flushBatch decides about the rows of the batch.
+// flushBatch compares the rows of the batch with the running server, and adds their statements to the plan.
 func (w *tableWriter) flushBatch(ctx context.Context) error {
 	batch := w.batch
 	w.batch, w.size = nil, 0
@@ -367,8 +371,9 @@ func (w *tableWriter) flushBatch(ctx context.Context) error {
 	return w.planner.Current.readCurrent(ctx, queries, func(i int, current Row) error { return w.writeRow(batch[i], current) })
 }
 
-// findSpellings finds the rows whose key the transaction has only spelled in another way, such as ANN instead of Ann. The
-// server considers the keys equal, but their bytes differ, so each row was counted as deleted and as inserted.
+// findSpellings corrects rows whose key the transaction has changed to an equal key with another spelling, such as ANN
+// instead of Ann. The server treats the two keys as equal, but their bytes differ. Such a row was therefore counted as
+// a deleted and an inserted row.
 func (w *tableWriter) findSpellings(ctx context.Context, batch []Change) error {
 	var deleted []int
 	var queries []string
@@ -394,7 +399,7 @@ func (w *tableWriter) findSpellings(ctx context.Context, batch []Change) error {
 	})
 }
 
-// writeRow writes the statement for one row.
+// writeRow adds the statement for one row to the plan.
 func (w *tableWriter) writeRow(c Change, current Row) error {
 	t := w.table
 	decision, columns, stay := t.decideRow(c, current)
@@ -433,7 +438,7 @@ func (w *tableWriter) writeRow(c Change, current Row) error {
 	return w.plan.statements.addStatement(one)
 }
 
-// updatedQuery returns the query that returns 1 if the columns already have their former values.
+// updatedQuery returns a query that returns 1 if the columns of a row already have their former values.
 func (t *Target) updatedQuery(c Change, columns []int) string {
 	conditions := make([]string, 0, 1+len(columns))
 	conditions = append(conditions, t.keyCondition(c.Before))
@@ -443,7 +448,7 @@ func (t *Target) updatedQuery(c Change, columns []int) string {
 	return "SELECT 1 FROM " + t.Before.quotedName() + " WHERE " + strings.Join(conditions, " AND ")
 }
 
-// parentQueries returns the queries for the rows to which a row refers.
+// parentQueries returns queries for the parents of a row, which are the rows that its foreign keys refer to.
 func (t *Target) parentQueries(r Row) (out []string) {
 	for _, f := range t.Before.Parents {
 		conditions := make([]string, 0, len(f.Columns))
@@ -454,7 +459,7 @@ func (t *Target) parentQueries(r Row) (out []string) {
 				}
 			}
 		}
-		if len(conditions) == len(f.Columns) { // Otherwise, a column is NULL, and there is no parent.
+		if len(conditions) == len(f.Columns) { // Otherwise a column of the foreign key is NULL, and the row has no parent.
 			out = append(out, "SELECT 1 FROM "+f.Parent.quotedName()+" WHERE "+strings.Join(conditions, " AND ")+" LIMIT 1 FOR SHARE")
 		}
 	}

@@ -16,24 +16,24 @@ import (
 type Server struct {
 	db   *sql.DB
 	conn *sql.Conn
-	// other is a second session, which is used while the first one sends rows. It is nil until then.
+	// other is a second session for queries while the first session still reads rows. It is nil until it is needed.
 	other *Server
 	// maxPacket is the maximum size of a statement.
 	maxPacket int
 }
 
-// sessionSettings make the values exact, and independent of the settings of the server.
+// sessionSettings make the server send exact values, and do not depend on the settings of the server.
 var sessionSettings = []string{
 	"NAMES utf8mb4", "SESSION time_zone = '+00:00'",
 	"SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO,NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES,ALLOW_INVALID_DATES'",
 	"SESSION transaction_isolation = 'READ-COMMITTED'", "SESSION autocommit = 1",
 	"SESSION foreign_key_checks = 1", "SESSION unique_checks = 1", "SESSION sql_safe_updates = 0",
 	"SESSION sql_select_limit = DEFAULT", "SESSION max_execution_time = 0", "SESSION max_sort_length = 65536",
-	// A SELECT waits while the rows of the other server are sorted.
+	// A query may have to wait while the other server sorts its rows.
 	"SESSION net_write_timeout = 36000", "SESSION net_read_timeout = 36000", "SESSION wait_timeout = 36000",
 }
 
-// SessionSettings returns the settings with which the statements of a plan run.
+// SessionSettings returns the settings of the session in which the statements of a plan must run.
 func SessionSettings() []string { return slices.Clone(sessionSettings) }
 
 // Open prepares a session. The configuration of the pool must allow several statements in one query.
@@ -256,7 +256,8 @@ func (s *Server) execAll(ctx context.Context, statements ...string) (affected []
 	return affected, err
 }
 
-// readCurrent runs one query for each row, and calls visit with the row that it found, or with nil.
+// readCurrent runs one query for each row. It calls visit with the row that the query returns, or with nil if the query
+// returns no row.
 func (s *Server) readCurrent(ctx context.Context, queries []string, visit func(i int, current Row) error) error {
 	rows, err := s.conn.QueryContext(ctx, strings.Join(queries, ";\n"))
 	if err != nil {

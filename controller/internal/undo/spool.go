@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// A Statement changes one row back.
+// A Statement restores one row.
 type Statement struct {
 	// Table is the index of the table in the plan.
 	Table int `json:"t"`
@@ -17,13 +17,13 @@ type Statement struct {
 	IsInsert bool   `json:"i,omitempty"`
 	// Check is a query that returns 1 if the row already has the values that an UPDATE sets.
 	Check string `json:"c,omitempty"`
-	// Singles are UPDATEs of each column alone. They are run if a later transaction has written one of several columns since
-	// the plan.
+	// Singles are statements that restore one column each. They run if a later transaction has written another one of
+	// the columns after the plan was made.
 	Singles []string `json:"u,omitempty"`
 	// Failure is the number of the error with which the server refused the statement.
 	Failure uint16 `json:"e,omitempty"`
-	// Parents are queries that return a row for each parent of a row, and Remove deletes the row. They are set if the tables
-	// refer to each other in a cycle.
+	// Parents are queries for the parents of the row, and Remove deletes the row. Both are set only if the foreign keys
+	// of the tables form a cycle.
 	Parents []string `json:"p,omitempty"`
 	Remove  string   `json:"r,omitempty"`
 }

@@ -48,7 +48,7 @@ func (t *Target) keyCondition(r Row) string {
 	return strings.Join(parts, " AND ")
 }
 
-// keyValue returns the value of a key column. The sort value of a generated column is its only value in the row.
+// keyValue returns the value of a key column in a row.
 func (t *Target) keyValue(c Column, r Row) []byte {
 	for i, k := range t.key {
 		if k.Name == c.Name {
@@ -58,13 +58,13 @@ func (t *Target) keyValue(c Column, r Row) []byte {
 	return nil
 }
 
-// currentQuery returns the query for the row that has a key now.
+// currentQuery returns the query for the current values of the row that has the same key.
 func (t *Target) currentQuery(r Row) string {
 	return "SELECT " + strings.Join(t.readExpressions(), ", ") + " FROM " + t.Before.quotedName() + " WHERE " + t.keyCondition(r)
 }
 
-// insertRow returns the statement that brings back a deleted row. If another row has one of its unique keys, that row stays
-// as it is, and no row is affected.
+// insertRow returns the statement that inserts a deleted row again. If another row has the same value in a unique key,
+// the statement changes nothing and affects no row.
 func (t *Target) insertRow(r Row) string {
 	names, values := make([]string, 0, len(t.columns)), make([]string, 0, len(t.columns))
 	for i, c := range t.columns {
@@ -82,8 +82,8 @@ func (t *Target) insertRow(r Row) string {
 		") ON DUPLICATE KEY UPDATE " + unchanged.quotedName() + " = " + unchanged.quotedName()
 }
 
-// updateRow returns the statement that changes the columns of a row back. It affects no row if one of these columns no longer
-// has the value that the transaction wrote.
+// updateRow returns the statement that restores the former values of the columns. If one of these columns no longer has
+// the value that the transaction wrote, the statement affects no row.
 func (t *Target) updateRow(c Change, columns []int) string {
 	var set []string
 	conditions := make([]string, 0, len(columns))
@@ -95,7 +95,7 @@ func (t *Target) updateRow(c Change, columns []int) string {
 		conditions = append(conditions, t.columns[i].isCurrent(after[i]))
 	}
 	for i, column := range t.columns {
-		if column.IsTouched && !isSet[i] { // Otherwise, the server would set it to the current time.
+		if column.IsTouched && !isSet[i] { // Otherwise the server would set the column to the current time.
 			set = append(set, column.quotedName()+" = "+column.quotedName())
 		}
 	}
@@ -108,14 +108,14 @@ func (t *Target) hasSpellings() bool {
 	return slices.ContainsFunc(t.key, func(c Column) bool { k, _ := c.kindOf(); return k == kindText })
 }
 
-// A Decision says what happens to a row, from its change and from its current values.
+// A Decision is what the undo does with a row. It depends on the change of the row and on its current values.
 type Decision int
 
 // Decisions.
 const (
-	// Insert brings back a deleted row.
+	// Insert means that the deleted row is inserted again.
 	Insert Decision = iota
-	// Update changes columns of a row back.
+	// Update means that former values of the row are restored.
 	Update
 	// Done means that the row already has its former values.
 	Done
@@ -125,8 +125,9 @@ const (
 	New
 )
 
-// decideRow decides about a row. current are its current values without the key, or nil if no row has the key now. It returns
-// the columns to change back, and the number of columns that stay because a later transaction wrote them.
+// decideRow decides about a row. current contains its current values without the key, or is nil if no row has the key
+// now. decideRow returns the columns to restore. stay is the number of columns that stay as they are, because a later
+// transaction wrote them.
 func (t *Target) decideRow(c Change, current Row) (d Decision, columns []int, stay int) {
 	switch {
 	case c.Before == nil:

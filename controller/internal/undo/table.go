@@ -19,7 +19,7 @@ func ParseName(text string) (Name, error) {
 	return Name{schema, table}, nil
 }
 
-// String returns the name for people.
+// String returns the name for messages.
 func (n Name) String() string { return n.Schema + "." + n.Table }
 
 func (n Name) quotedName() string { return quoteName(n.Schema) + "." + quoteName(n.Table) }
@@ -31,7 +31,7 @@ type Trigger struct{ Name, Event, Create, Mode string }
 type ForeignKey struct {
 	Columns []string
 	Parent  Name
-	// Referenced are the columns of the parent.
+	// Referenced are the columns of the parent that the foreign key refers to.
 	Referenced []string
 }
 
@@ -40,8 +40,8 @@ type Table struct {
 	Name
 
 	Columns []Column
-	// Keys are the columns of the primary key and of the other unique keys that identify each row. Their columns are not
-	// nullable, and they contain whole columns only. The primary key is the first one.
+	// Keys are the primary key and the other unique keys that identify each row, the primary key first. Their columns
+	// are not nullable, and they do not use only a prefix of a column.
 	Keys     [][]string
 	Engine   string
 	Triggers []Trigger
@@ -71,7 +71,7 @@ func (t *Table) writtenColumns() (out []Column) {
 	return out
 }
 
-// A Refusal is the reason why the rows of a table cannot be brought back.
+// A Refusal is the reason why the rows of a table cannot be restored.
 type Refusal struct {
 	Table  Name
 	Reason string
@@ -81,17 +81,18 @@ func (r *Refusal) Error() string { return fmt.Sprintf("%s: %s", r.Table, r.Reaso
 
 // A Target is a table whose rows are compared.
 type Target struct {
-	// Before, After and Current are the definitions of the table before the transaction, after it, and in the running
-	// server. After is nil if the transaction dropped the table. Current is nil if it is created again.
+	// Before and After are the definitions of the table before and after the transaction. Current is its definition in
+	// the running server. After is nil if the transaction dropped the table. Current is nil if the table must be
+	// created again.
 	Before, After, Current *Table
 	// key are the columns that identify a row. It is empty if the table has no such key. columns are the values to compare.
 	key, columns []Column
 }
 
-// digestColumn is the key of a table without one: a digest of the whole row.
+// digestColumn replaces the key of a table without one. It is a digest of the whole row.
 var digestColumn = Column{Name: "digest", DataType: "varbinary"}
 
-// NewTarget checks whether the rows of a table can be brought back.
+// NewTarget returns the Target for a table, or a Refusal if its rows cannot be restored.
 func NewTarget(before, after, current *Table, options Options) (*Target, error) {
 	t := &Target{Before: before, After: after, Current: current, columns: before.writtenColumns()}
 	refuse := func(text string, args ...any) (*Target, error) {
@@ -201,7 +202,7 @@ func checkCurrent(t *Target, current *Table) error {
 	return errors.New("a later transaction has changed the primary key")
 }
 
-// sortTargets puts the parents of foreign keys before their children, as far as there is no cycle.
+// sortTargets sorts the tables so that the parents of foreign keys come before their children, unless there is a cycle.
 func sortTargets(all []*Target) []*Target {
 	var out []*Target
 	state := map[Name]bool{}

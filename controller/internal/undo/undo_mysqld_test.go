@@ -138,7 +138,8 @@ func newFleet(t *testing.T) *fleet {
 	return f
 }
 
-// stopAt replicates until right before and right after a transaction.
+// stopAt replicates the data up to a transaction: one replica stops directly before it, and the other directly after
+// it.
 func (f *fleet) stopAt(t *testing.T, id string) {
 	t.Helper()
 	g, err := binlog.ParseGTID(id)
@@ -163,17 +164,17 @@ func (f *fleet) stopAt(t *testing.T, id string) {
 	}
 }
 
-// A sheet is a table of a test. Each row has a number, from which its key is computed.
+// A sheet is a table for the test. Each row has a number that determines its key.
 type sheet struct {
 	name, create string
-	// key returns the condition for a row, and values the columns of an INSERT of it.
+	// key returns the condition that selects a row. values returns the columns and values of an INSERT of that row.
 	key    func(i int) string
 	values func(i int, entry string) string
 	// number is an expression that returns the number of a row.
 	number string
-	// noDelete is true if writers do not delete rows, because others refer to them.
+	// noDelete is true if writers must not delete rows, because rows of other tables refer to them.
 	noDelete bool
-	// isKeyless is true if the table has no key. Writers only insert.
+	// isKeyless is true if the table has no key. Writers only insert rows in this case.
 	isKeyless bool
 }
 
@@ -251,7 +252,7 @@ func sheets() []*sheet {
 	}
 }
 
-// accidents are the transactions to undo. They name the tables whose rows they delete or change.
+// accidents are the transactions to undo.
 func accidents() []string {
 	return []string{
 		"DELETE FROM types", "UPDATE types SET n = 7", "DELETE FROM types WHERE id % 3 = 0",
@@ -300,12 +301,12 @@ type scene struct {
 	random *rand.Rand
 	sheets []*sheet
 	lock   sync.Mutex
-	// written are the values that a writer has written after the accident. inserted and deleted are the rows whose last insert
-	// or delete by a writer was after the accident.
+	// written contains the values that a writer has written after the accident. inserted contains the rows that a
+	// writer has last inserted after the accident, and deleted the rows that a writer has last deleted.
 	written           map[cell]string
 	inserted, deleted map[cell]bool
 	count             int
-	// gate is held by the accident.
+	// gate blocks the writers while the accident runs.
 	gate    sync.RWMutex
 	isAfter bool
 }
@@ -412,8 +413,8 @@ func (s *scene) write(ctx context.Context, c *sql.Conn, r *rand.Rand, writer int
 	return nil
 }
 
-// isInserted reports whether a writer has inserted a row after the accident. If it then deleted the row, nothing would show
-// that before the undo.
+// isInserted reports whether a writer has inserted a row after the accident. Without this information, a row that was
+// inserted and deleted again would look like a row that was only deleted.
 func (s *scene) isInserted(row cell) bool {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -452,7 +453,7 @@ func (s *scene) run(t *testing.T, during func()) {
 	during()
 }
 
-// contents returns all values of a table by the number and the column. A table that does not exist is empty.
+// contents returns all values of a table by row number and column. It returns nothing if the table does not exist.
 func (s *scene) contents(t *testing.T, n *node, one *sheet) map[int]map[string]string {
 	t.Helper()
 	c := s.conn(t, n)
@@ -486,7 +487,7 @@ func (s *scene) contents(t *testing.T, n *node, one *sheet) map[int]map[string]s
 		}
 		number, err := strconv.Atoi(row["number"])
 		must(t, err)
-		if one.isKeyless { // The number of equal rows.
+		if one.isKeyless { // A table without a key can contain several equal rows.
 			count, _ := strconv.Atoi(out[number][row["note"]])
 			if out[number] == nil {
 				out[number] = map[string]string{}
@@ -503,7 +504,7 @@ func (s *scene) contents(t *testing.T, n *node, one *sheet) map[int]map[string]s
 // want returns the contents that a table must have after the undo.
 func (s *scene) want(one *sheet, before, after map[int]map[string]string) map[int]map[string]string {
 	out := map[int]map[string]string{}
-	for _, from := range []map[int]map[string]string{after, before} { // Rows that the accident inserted stay.
+	for _, from := range []map[int]map[string]string{after, before} { // The undo keeps the rows that the accident inserted.
 		for number, row := range from {
 			out[number] = map[string]string{}
 			for column, value := range row {
@@ -585,7 +586,8 @@ func (f *fleet) play(t *testing.T, seed int64) {
 	s.again(t, plan)
 }
 
-// cause runs the accident alone, and returns its GTID. A preparing statement may precede it.
+// cause runs the accident while no writer runs, and returns its GTID. If the accident has two statements, the first one
+// only prepares the second.
 func (s *scene) cause(t *testing.T, accident string) string {
 	t.Helper()
 	s.gate.Lock()
@@ -632,7 +634,7 @@ func (s *scene) undo(t *testing.T) *Plan {
 	return plan
 }
 
-// compare compares the rows of a table. Of an inserted row, only the columns that the writers know are compared.
+// compare compares the rows of a table. For an inserted row, it compares only the columns that the writers set.
 func (s *scene) compare(t *testing.T, one *sheet, want, got map[int]map[string]string) {
 	t.Helper()
 	errs := 0
@@ -650,7 +652,7 @@ func (s *scene) compare(t *testing.T, one *sheet, want, got map[int]map[string]s
 			row = map[string]string{"note": row["note"], "n": row["n"]}
 		case row["ad"] != "":
 			if _, isWritten := s.written[cell{one.name, number, "note"}]; isWritten || s.written[cell{one.name, number, "n"}] != "" {
-				row["ad"] = got[number]["ad"] // The server has set it to the time of the later write.
+				row["ad"] = got[number]["ad"] // The server has set the column to the time of the later write.
 			}
 		}
 		for column, value := range row {
@@ -683,7 +685,8 @@ func (s *scene) checkOrphans(t *testing.T) {
 	}
 }
 
-// again checks that a second undo changes nothing. Rows of a table without a key would be inserted again.
+// again checks that a second undo changes nothing. It skips tables without a key, because a second undo would insert
+// their rows again.
 func (s *scene) again(t *testing.T, first *Plan) {
 	t.Helper()
 	for _, one := range first.Tables {
@@ -702,7 +705,7 @@ func (s *scene) again(t *testing.T, first *Plan) {
 	must(t, err)
 	defer plan.Close() //nolint:errcheck // A test.
 	for _, one := range plan.Tables {
-		deleted := int64(0) // By a writer, after the undo.
+		deleted := int64(0) // These rows were deleted by a writer after the undo.
 		for row := range s.deleted {
 			if row.sheet == one.Before.Table {
 				deleted++

@@ -145,7 +145,7 @@ func labelsKey(labels map[string]string) string {
 	return out.String()
 }
 
-// An origin contains the samples of a volume from one kubelet by one Prometheus.
+// An origin contains the samples of one volume that one Prometheus has scraped from one kubelet.
 type origin struct{ available, capacity map[float64]float64 }
 
 func (o *origin) add(name string, values []sample) {

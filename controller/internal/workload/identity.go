@@ -20,14 +20,15 @@ import (
 )
 
 const (
-	// timeout is the timeout of a request for credentials. All requests to the store wait for it.
+	// timeout is the timeout of a request for credentials. Requests to the store wait until it is complete.
 	timeout = 15 * time.Second
-	// minLifetime is the remaining life of credentials below which they are no longer used.
+	// minLifetime is the minimum remaining lifetime of credentials. Credentials with a shorter lifetime are not used.
 	minLifetime = time.Minute
-	// maxLifetime is the maximum life of credentials of AWS. Longer ones are renewed as early.
+	// maxLifetime is the maximum lifetime of credentials from AWS. Credentials with a longer lifetime are renewed after
+	// this time.
 	maxLifetime = 12 * time.Hour
-	// pause is the time between two attempts after a failure. Without it, each request to the store would wait for its
-	// own timeout.
+	// pause is the time between two attempts after a failure. Without a pause, each request to the store would send its
+	// own request for credentials and wait for its timeout.
 	pause = 5 * time.Second
 	// maxAnswer is the maximum size in bytes of a response.
 	maxAnswer = 64 << 10
@@ -106,7 +107,7 @@ type provider struct {
 	// value are the last credentials. renewAt is the time at which they are renewed.
 	value   credentials.Value
 	renewAt time.Time
-	// failure is the last error since value was renewed. It is returned again until retryAt.
+	// failure is the last error since value was renewed. Until retryAt, it is returned without a new request.
 	failure error
 	retryAt time.Time
 }

@@ -29,8 +29,8 @@ func newCredentials(t *testing.T, i Identity, ca string) (*credentials.Credentia
 	return credentials.New(p), p
 }
 
-// TestHostileTokenService checks that each failure of the token service has an error that says what to do, and that a
-// request to the store is never anonymous.
+// TestHostileTokenService checks that each failure of the token service has an error with a next step. A request to the
+// store must never be anonymous.
 func TestHostileTokenService(t *testing.T) {
 	refuse := func(status int, code string) func(http.ResponseWriter, *http.Request) bool {
 		return func(w http.ResponseWriter, _ *http.Request) bool {
@@ -171,7 +171,7 @@ func TestRenewal(t *testing.T) {
 	}
 }
 
-// TestEndlessInstance checks that credentials with an absurd life are renewed, but not for each request.
+// TestEndlessInstance checks that credentials with an extremely long lifetime are renewed, but not for each request.
 func TestEndlessInstance(t *testing.T) {
 	ststest.SetPod(t, role)
 	s := ststest.New(t)
@@ -187,7 +187,8 @@ func TestEndlessInstance(t *testing.T) {
 	}
 }
 
-// TestPods checks which role and which source the environment of a pod leads to, and what to do if it has none.
+// TestPods checks the role and the source of credentials for different environments of a pod. If there are none, the
+// error must contain a next step.
 func TestPods(t *testing.T) {
 	s := ststest.New(t)
 	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -16,7 +16,7 @@ const maxSocket = 107
 
 // arguments determine the options of the server's program.
 type arguments struct {
-	// dir and directory are the Folder and Directory of the BootCheck.
+	// dir and directory are the fields Dir and Directory of the BootCheck.
 	dir, directory string
 	// pageSize is the page size of the copy in bytes, or 0 for the server's default.
 	pageSize int

@@ -19,7 +19,7 @@ import (
 type BootCheck struct {
 	// Dir is the directory that contains the copy. Other files of the server are stored next to the copy.
 	Dir string
-	// Directory is the name of the copy in Folder.
+	// Directory is the name of the copy in Dir.
 	Directory string
 	// Output receives the progress lines and the errors of the server.
 	Output io.Writer

@@ -162,9 +162,9 @@ func checkTable(ctx context.Context, db *sql.DB, t table) error {
 	return judgeTable(t, answers)
 }
 
-// excused matches results that do not prove that a table is broken. The table's engine may have no check, or be in a
-// plugin that this server does not load. A user may have discarded the table's file, which the server reports as
-// corrupt. Or the table must be rebuilt before an upgrade.
+// excused matches results of CHECK TABLE that do not prove that a table is broken. The table's engine may have no
+// check, or may be in a plugin that this server does not load. A user may have discarded the table's file, which the
+// server reports as corrupt. Or the table must be rebuilt before an upgrade.
 var excused = regexp.MustCompile(
 	`(?i)doesn't support check|unknown storage engine|has been discarded|tablespace is discarded|(?:upgrade|rebuild) required`)
 

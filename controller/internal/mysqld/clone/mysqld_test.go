@@ -374,8 +374,8 @@ func TestRealForeignDonor(t *testing.T) {
 	}
 }
 
-// TestRealOfferRules checks that the password of the clone account follows the server's password rules. If the rules
-// or another setting make a clone impossible, the error must tell the caller not to retry.
+// TestRealOfferRules checks that the password of the clone account follows the server's password rules. If the rules or
+// another setting make a clone impossible, the error must be final, so that there is no retry.
 func TestRealOfferRules(t *testing.T) {
 	d := newDonor(t)
 	d.exec(t, "INSTALL COMPONENT 'file://component_validate_password'")

@@ -16,12 +16,13 @@ import (
 // maxMarker is the maximum size in bytes of a file that contains a version.
 const maxMarker = 1 << 20
 
-// Version returns the version of the server that last used a data directory, or "" if it is unknown. It uses the
-// first of these sources that has a version:
+// Version returns the version of the server that last used a data directory, or "" if it is unknown. It uses the first
+// of these sources that has a version:
 //
-// - the file that MySQL since 8.4 writes when it initializes or upgrades a directory - the program that was started
-// last, if it can have used these files - the version that a server reported to a client - the file that
-// mysql_upgrade or mariadb-upgrade wrote, if a user ran it.
+//   - the file that MySQL since 8.4 writes when it initializes or upgrades a directory
+//   - the program that was started last, if it can have used these files
+//   - the version that a server reported to a client
+//   - the file that mysql_upgrade or mariadb-upgrade wrote, if a user ran it
 func Version(dir *os.Root, started, text string) string {
 	if noted := history(dir); noted != "" {
 		return noted

@@ -70,7 +70,7 @@ func TestHowStopped(t *testing.T) {
 	}{
 		"Clean": {flushed: position + 244, log: base(nil), known: true, clean: true},
 		"CleanFarOn": {
-			reason:  "numbers of blocks wrap around after 2^30",
+			reason:  "The block numbers start again after 2^30 blocks.",
 			flushed: 1<<41 + position + 244,
 			log: redo{
 				format: logFormat, start: 1<<41 + start, checkpoints: [2]uint64{1<<41 + position + 244}, size: 100 * logBlock,
@@ -79,35 +79,37 @@ func TestHowStopped(t *testing.T) {
 			known: true, clean: true,
 		},
 		"KilledUnderLoad": {
-			reason: "both places still agree, but the log goes on", flushed: position + 244,
+			reason: "Both log positions are equal, but the redo log continues after them.", flushed: position + 244,
 			log: base(func(r *redo) { r.blocks[position], r.blocks[position+logBlock] = logBlock, 100 }), known: true,
 		},
 		"KilledIdle": {
-			reason: "the server had made a checkpoint since it started", flushed: position - 4000,
+			reason: "The server wrote a checkpoint after its start, so the log positions differ.", flushed: position - 4000,
 			log: base(nil), known: true,
 		},
-		"FastShutdown2": {reason: "like a kill", flushed: position + 244,
+		"FastShutdown2": {reason: "innodb_fast_shutdown=2 leaves the same state as a killed server.", flushed: position + 244,
 			log: base(func(r *redo) { r.blocks[position] = 250 }), known: true},
 		"EncryptedClean": {flushed: position + 244, log: base(func(r *redo) { r.blocks[position] = 244 | 0x8000 }),
 			known: true, clean: true},
 		"NoCheckpoint": {log: base(func(r *redo) { r.checkpoints = [2]uint64{} }), known: true},
-		"NeverWhole": {reason: "killed while it initialised", flushed: position + 244,
+		"NeverWhole": {reason: "The server was killed while it initialized the directory.", flushed: position + 244,
 			log: base(func(r *redo) { r.flags = 4 }), known: true},
 		"LoggingOff":     {flushed: position + 244, log: base(func(r *redo) { r.flags = 1 | 2 }), known: true},
 		"FullFlagIsFine": {flushed: position + 244, log: base(func(r *redo) { r.flags = 8 }), known: true, clean: true},
 		"TornBlock": {flushed: position + 244, log: base(func(r *redo) { r.spoil = logHeader + 10*logBlock + 20 }),
 			known: true},
-		"TornCheckpoint": {reason: "the older checkpoint counts", flushed: position + 244,
+		"TornCheckpoint": {reason: "The newer checkpoint is damaged, so the older one must be used.", flushed: position + 244,
 			log: base(func(r *redo) { r.spoil = 3*logBlock + 100 }), known: true},
-		"TornHeader":  {flushed: position + 244, log: base(func(r *redo) { r.spoil = 20 })},
-		"OtherFormat": {reason: "MySQL before 8.0.30", flushed: position + 244, log: base(func(r *redo) { r.format = 5 })},
+		"TornHeader": {flushed: position + 244, log: base(func(r *redo) { r.spoil = 20 })},
+		"OtherFormat": {reason: "MySQL before 8.0.30 writes a different format of the redo log.",
+			flushed: position + 244, log: base(func(r *redo) { r.format = 5 })},
 		"NewerFormat": {flushed: position + 244, log: base(func(r *redo) { r.format = 7 })},
 		"NoLog":       {flushed: position + 244, none: true},
 		"CheckpointInNoFile": {
 			flushed: start + 200*logBlock, log: base(func(r *redo) { r.checkpoints[0] = start + 200*logBlock }), known: true,
 		},
 		"NextBlockNotBegun": {
-			reason: "the block before is full, and what lies here is of an earlier turn", flushed: position + logBlockHeader,
+			reason:  "The previous block is full, and the next block was not written in this round of the log.",
+			flushed: position + logBlockHeader,
 			log: base(func(r *redo) {
 				r.checkpoints = [2]uint64{position + logBlockHeader}
 				delete(r.blocks, position)

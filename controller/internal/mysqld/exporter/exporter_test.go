@@ -75,7 +75,7 @@ func (r *run) await(t *testing.T, text string, count int) {
 	t.Fatalf("want %d times %q, got:\n%s", count, text, r.out)
 }
 
-// TestWaitsForAccount checks that the exporter starts once its account exists, and ends with the context.
+// TestWaitsForAccount checks that the exporter starts once its account exists, and stops when the context ends.
 func TestWaitsForAccount(t *testing.T) {
 	r := start(t, "sh", "-c", "echo runs \"$@\"; trap 'echo stops; exit' TERM; while :; do sleep 0.01; done", "sh")
 	r.await(t, "Waiting until the controller has created the account", 1)

@@ -117,7 +117,7 @@ func (i *Initialization) recordStart(ctx context.Context, v *datavolume.Initial)
 	}
 }
 
-// A step tells whether to create a database on the volume.
+// A step determines whether a database is created on the volume.
 type step int
 
 const (

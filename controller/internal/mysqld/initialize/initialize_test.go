@@ -24,11 +24,13 @@ func TestDecideStep(t *testing.T) {
 		want             step
 		err              error
 	}{
-		"New":      {reason: "There is nothing, and never was.", allowed: true, want: create},
-		"Data":     {reason: "Nothing is made over data.", hasData: true, allowed: true, nothing: errDoubt, want: leave},
-		"Restart":  {reason: "An instance that has its data goes on.", hasData: true, want: leave},
-		"Emptied":  {reason: "An instance that had data gets no new database.", err: &agent.ExitError{}},
-		"Doubtful": {reason: "What may have been emptied is not new.", allowed: true, nothing: errDoubt, err: errDoubt},
+		"New": {reason: "The volume is empty and has never contained data, so a database must be created.",
+			allowed: true, want: create},
+		"Data":    {reason: "A volume with data must not be initialized.", hasData: true, allowed: true, nothing: errDoubt, want: leave},
+		"Restart": {reason: "A restarted server must use its existing data.", hasData: true, want: leave},
+		"Emptied": {reason: "If the data of an existing instance is missing, no new database must be created.", err: &agent.ExitError{}},
+		"Doubtful": {reason: "If the volume may have contained data before, no new database must be created.",
+			allowed: true, nothing: errDoubt, err: errDoubt},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -130,7 +130,8 @@ func (s *server) awaitServer(ctx context.Context) error {
 }
 
 // listener returns the process that created the socket, and reports whether it greets clients. A server creates the
-// socket before it is ready. If MariaDB is stopped in between, it hangs forever.
+// socket before it is ready. The caller must not stop MariaDB before it greets clients, because it would then hang
+// forever.
 func (s *server) listener(ctx context.Context) (pid int, ok bool) {
 	c, err := s.dial(ctx, "", "")
 	if err != nil {

@@ -67,55 +67,55 @@ func TestAlter(t *testing.T) {
 		err      error
 	}{
 		"Retain": {
-			reason: "All accounts in one statement.", version: "8.4.6", retain: true,
+			reason: "All accounts must be changed in one statement.", version: "8.4.6", retain: true,
 			accounts: []Account{account("%"), account("localhost")},
 			want: "ALTER USER ?@? IDENTIFIED WITH `caching_sha2_password` BY ? RETAIN CURRENT PASSWORD, ?@? IDENTIFIED " +
 				"WITH `caching_sha2_password` BY ? RETAIN CURRENT PASSWORD",
 		},
 		"Plain": {
-			reason: "What is retained stays.", version: "8.4.6",
+			reason: "A retained old password must stay valid.", version: "8.4.6",
 			accounts: []Account{changed(account("%"), func(a *Account) { a.Retained = true })},
 			want:     "ALTER USER ?@? IDENTIFIED WITH `caching_sha2_password` BY ?",
 		},
 		"RetainTwice": {
-			reason: "The old one would be pushed out.", version: "8.4.6", retain: true,
+			reason: "The server would discard the password that is already retained.", version: "8.4.6", retain: true,
 			accounts: []Account{account("%"), changed(account("localhost"), func(a *Account) { a.Retained = true })},
 			err:      ErrRetained,
 		},
 		"Empty": {
-			reason: "An empty password cannot be retained (3878).", version: "8.4.6", retain: true,
+			reason: "MySQL cannot retain an empty password (error 3878).", version: "8.4.6", retain: true,
 			accounts: []Account{account("%"), changed(account("localhost"), func(a *Account) { a.Empty = true })},
 			want: "ALTER USER ?@? IDENTIFIED WITH `caching_sha2_password` BY ? RETAIN CURRENT PASSWORD, ?@? IDENTIFIED " +
 				"WITH `caching_sha2_password` BY ?",
 		},
 		"PluginGone": {
-			reason:  "The plugin has to change, which retains nothing (3894), and nobody can log in with it anyway.",
+			reason:  "The plugin is not loaded, so it must change, and MySQL then retains no password (error 3894).",
 			version: "8.4.6", retain: true,
 			accounts: []Account{account("%"), {Host: "localhost", Plugin: native}},
 			want: "ALTER USER ?@? IDENTIFIED WITH `caching_sha2_password` BY ? RETAIN CURRENT PASSWORD, ?@? IDENTIFIED " +
 				"WITH `caching_sha2_password` BY ?",
 		},
 		"PluginKept": {
-			reason: "The plugin is what old clients rely on.", version: "8.0.36", retain: true,
+			reason: "The plugin must not change, because older clients may support no other plugin.", version: "8.0.36", retain: true,
 			accounts: []Account{{Host: "%", Plugin: native, Loaded: true}},
 			want:     "ALTER USER ?@? IDENTIFIED WITH `mysql_native_password` BY ? RETAIN CURRENT PASSWORD",
 		},
 		"Socket": {
-			reason: "Who needs no password gets none.", version: "8.4.6", retain: true,
+			reason: "An account that authenticates through a socket must not get a password.", version: "8.4.6", retain: true,
 			accounts: []Account{account("%"), {Host: "localhost", Plugin: "auth_socket", Loaded: true}},
 			want:     "ALTER USER ?@? IDENTIFIED WITH `caching_sha2_password` BY ? RETAIN CURRENT PASSWORD",
 		},
 		"MariaDB": {
-			reason: "MariaDB says it in another way.", version: "10.11.18-MariaDB",
+			reason: "MariaDB requires a different statement.", version: "10.11.18-MariaDB",
 			accounts: []Account{{Host: "%", Plugin: native, Loaded: true}},
 			want:     "ALTER USER ?@? IDENTIFIED VIA `mysql_native_password` USING PASSWORD(?)",
 		},
 		"MariaDBPluginGone": {
-			reason: "It is not there where nothing that was installed is loaded.", version: "10.11.18-MariaDB",
+			reason: "A plugin that is not loaded must be replaced by the default plugin.", version: "10.11.18-MariaDB",
 			accounts: []Account{{Host: "%", Plugin: "ed25519"}},
 			want:     "ALTER USER ?@? IDENTIFIED VIA `mysql_native_password` USING PASSWORD(?)",
 		},
-		"Nobody": {reason: "No account takes a password.", version: "8.4.6",
+		"Nobody": {reason: "No account authenticates with a password.", version: "8.4.6",
 			accounts: []Account{{Host: "localhost", Plugin: "auth_socket"}}, err: ErrNoAccount},
 	}
 	for name, tc := range cases {

@@ -20,16 +20,19 @@ func TestHostileProgram(t *testing.T) {
 		want           string
 		says           string
 	}{
-		"Well":   {reason: "It says it.", script: banner, want: "mysqld Ver 8.4.6 for Linux on x86_64\n"},
-		"Sleeps": {reason: "It says nothing.", script: "sleep 600", time: time.Second, says: "did not exit within 1s"},
-		"Deaf": {reason: "It does not want to end.", script: "trap '' TERM INT HUP; while :; do sleep 1; done",
+		"Well": {reason: "The program prints its version.", script: banner, want: "mysqld Ver 8.4.6 for Linux on x86_64\n"},
+		"Sleeps": {reason: "The program prints nothing and does not exit.",
+			script: "sleep 600", time: time.Second, says: "did not exit within 1s"},
+		"Deaf": {reason: "The program ignores SIGTERM.", script: "trap '' TERM INT HUP; while :; do sleep 1; done",
 			time: time.Second, says: "did not exit within 1s"},
-		"Child": {reason: "Its child holds the output.", script: banner + "sleep 600 & echo $! >pid",
+		"Child": {reason: "The program exits, but its child process keeps the output open.", script: banner + "sleep 600 & echo $! >pid",
 			want: "mysqld Ver 8.4.6 for Linux on x86_64\n"},
-		"Children": {reason: "Its child holds the output, and it waits for that.", script: "sleep 600 & echo $! >pid; wait",
-			time: time.Second, says: "did not exit within 1s"},
-		"Floods": {reason: "It prints without end.", script: "exec cat /dev/zero", says: "printed more than 65536 bytes"},
-		"Fails":  {reason: "It is no server.", script: "exit 3", says: "exit status 3"},
+		"Children": {reason: "The program waits for its child process, which keeps the output open.",
+			script: "sleep 600 & echo $! >pid; wait",
+			time:   time.Second, says: "did not exit within 1s"},
+		"Floods": {reason: "The output of the program must be limited.",
+			script: "exec cat /dev/zero", says: "printed more than 65536 bytes"},
+		"Fails": {reason: "The program exits with an error and prints no version.", script: "exit 3", says: "exit status 3"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// A Step tells whether a server upgrades an existing data directory when it starts.
+// A Step describes whether a server upgrades an existing data directory when it starts.
 type Step int
 
 // These are the possible steps.

@@ -57,9 +57,10 @@ func (o *Objects) Clone() *Objects {
 	return &Objects{content: maps.Clone(o.content), uploads: map[string]map[int][]byte{}}
 }
 
-// A Fault is what happens to a request.
+// A Fault is a simulated fault of a request.
 type Fault struct {
-	// Fails is true if the client gets an error. IsDone is true if the request has an effect nevertheless, after Delay.
+	// Fails is true if the client gets an error. IsDone is true if the request has its effect nevertheless. The effect
+	// occurs after Delay.
 	Fails, IsDone bool
 	Delay         time.Duration
 	// Crashes is true if the client process ends at this request.
@@ -213,7 +214,7 @@ func (b *Bucket) Stat(ctx context.Context, key string) (out store.Object, err er
 	return out, err
 }
 
-// run runs a request with the fault that the test wants.
+// run runs a request with the fault that Inject returns.
 func (b *Bucket) run(ctx context.Context, verb, key string, request func() error) error {
 	var f Fault
 	switch {

@@ -17,16 +17,17 @@ import (
 // Heartbeat is the interval of heartbeats on an idle connection.
 const Heartbeat = 2 * time.Second
 
-// A Generation is the log of a server until it is reset, or until the server gets other data.
+// A Generation is a history of the server's log. A new one begins when the log is reset, or when the server gets other
+// data.
 type Generation struct {
 	UUID string
 	// Begun is the time of the reset or of the new data, in microseconds since 1970.
 	Begun uint64
-	// Before are the transactions before the log.
+	// Before are the transactions that the server had executed before this log began.
 	Before binlog.Set
 	Log    []Transaction
-	// incidents are the positions in the log before which the server could not write transactions. large are the
-	// positions of transactions with an event that is too large for the client.
+	// incidents contains positions in the log. Directly before each of them, the server could not write transactions.
+	// large contains the positions of transactions with an event that is too large for the client.
 	incidents, large map[int]bool
 	// purged is the number of transactions that the server has deleted from the beginning of the log.
 	purged int
@@ -50,14 +51,14 @@ func NewServer() *Server {
 		all: []*Generation{{UUID: uuid.NewString(), Before: binlog.Set{}}}}
 }
 
-// Visit calls a function with all generations. The last one is the current one.
+// Visit calls a function with all generations, the current one last.
 func (s *Server) Visit(read func([]*Generation)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	read(s.all)
 }
 
-// Commit adds a transaction of about this size, with a commit time some time ago.
+// Commit adds a transaction of about the given size. ago is the age of its commit time.
 func (s *Server) Commit(size int, ago time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,7 +76,7 @@ func (s *Server) Commit(size int, ago time.Duration) {
 		micros = max(micros, g.Begun)
 	}
 	if n := len(g.Log); n > 0 && s.offset >= 0 {
-		micros = max(micros, g.Log[n-1].Time) // The order of the log is the order of the commits.
+		micros = max(micros, g.Log[n-1].Time) // Commit times in the log must not decrease.
 	}
 	next := binlog.GTID{Source: g.UUID, Number: int64(len(g.Log)) + 1}
 	for all := g.Before[g.UUID]; len(all) > 0; all = nil {
@@ -96,7 +97,7 @@ func (s *Server) ChangeChecksum() {
 	s.hasNoChecksums = !s.hasNoChecksums
 }
 
-// Incident makes the server write an incident event, because it could not write a transaction, and another log file.
+// Incident adds an incident event to the log, as if the server could not write a transaction.
 func (s *Server) Incident() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,7 +122,8 @@ func withPosition(all map[int]bool, position int) map[int]bool {
 	return out
 }
 
-// HasIncident reports whether the server could not write transactions between two others, or one of these is too large.
+// HasIncident reports whether the log between two positions is incomplete. Either the server could not write
+// transactions there, or a transaction is too large for the client.
 func (g *Generation) HasIncident(begin, end int) bool {
 	for i := range g.incidents {
 		if begin < i && i < end {
@@ -153,7 +155,8 @@ func (s *Server) Executed() binlog.Set {
 	return g.executed(len(g.Log))
 }
 
-// Purge deletes all transactions from the log but the last ones. A stream that has not sent one of them breaks.
+// Purge deletes all transactions from the log except for the last ones. It breaks the streams that have not sent all of
+// the deleted transactions.
 func (s *Server) Purge(rest int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,20 +169,20 @@ func (s *Server) Purge(rest int) {
 	}
 }
 
-// Reset deletes the whole log like RESET BINARY LOGS AND GTIDS. Existing connections send only the old log, and then
-// heartbeats.
+// Reset deletes the whole log, like RESET BINARY LOGS AND GTIDS. Existing connections still send the old log, and after
+// that only heartbeats.
 func (s *Server) Reset() {
 	s.replace(func(g *Generation) *Generation { return &Generation{UUID: g.UUID} })
 }
 
-// State returns what the server says about its log.
+// State returns the state that the server reports about its log.
 func (s *Server) State() binlog.State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.stateOf(s.current())
 }
 
-// Replace gives the server another server_uuid and an empty log, like a restored backup.
+// Replace simulates a restore from a backup: the server gets another server_uuid and an empty log.
 func (s *Server) Replace() {
 	s.replace(func(g *Generation) *Generation {
 		return &Generation{UUID: uuid.NewString(), Before: g.executed(len(g.Log))}
@@ -187,7 +190,7 @@ func (s *Server) Replace() {
 	s.Break()
 }
 
-// Rewind gives the server older data with its log, like a snapshot of a volume.
+// Rewind simulates a restore from a snapshot of the volume: the server loses its last transactions.
 func (s *Server) Rewind(lost int) {
 	s.replace(func(g *Generation) *Generation {
 		end := max(len(g.Log)-lost, 0)
@@ -269,7 +272,7 @@ type Stream struct {
 	server     *Server
 	generation *Generation
 	after      binlog.Set
-	// next is the position in the log, and part the position in that transaction.
+	// next is the position of the next transaction in the log. part is the number of its parts that were already sent.
 	next, part int
 	// BreakAfter is the number of parts after which the connection breaks, or 0.
 	BreakAfter int
@@ -278,7 +281,7 @@ type Stream struct {
 	cause  error
 }
 
-// State returns what the server said if its log were the log that the connection reads.
+// State returns the state that the server reports, but for the log that this connection reads.
 func (st *Stream) State() binlog.State {
 	st.server.mu.Lock()
 	defer st.server.mu.Unlock()
@@ -331,7 +334,7 @@ func (st *Stream) breakOff(cause error) {
 	}
 }
 
-// take returns the next part if there is one, or else a channel that is closed at the next change.
+// take returns the next part. If there is none, it returns a channel that is closed at the next change.
 func (st *Stream) take() (p binlog.Part, ok bool, changed <-chan struct{}, err error) {
 	st.server.mu.Lock()
 	defer st.server.mu.Unlock()

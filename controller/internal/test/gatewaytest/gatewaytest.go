@@ -80,7 +80,7 @@ func (g *Gateway) ServeAs(t *testing.T, name string) {
 	g.serve(t, name, "")
 }
 
-// Prefix returns a Job's directory with a token for a grant.
+// MountDir returns a Job's directory with a token for a grant.
 func (g *Gateway) MountDir(t *testing.T, grant gateway.Grant) string {
 	t.Helper()
 	grant.Store = StoreName

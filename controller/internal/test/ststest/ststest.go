@@ -21,7 +21,7 @@ import (
 type Server struct {
 	redact.All
 
-	// AccessKey, SecretKey and SessionToken are returned. Life is the life of the credentials.
+	// AccessKey, SecretKey and SessionToken are the returned credentials. Instance is their lifetime.
 	AccessKey, SecretKey, SessionToken string
 	Instance                           time.Duration
 	// Answer is called with each request. It returns true if it has sent the response itself.
@@ -99,7 +99,7 @@ func SetPod(t *testing.T, role string) (token string) {
 	return token
 }
 
-// WriteToken replaces a token in the way of the kubelet.
+// WriteToken replaces a token atomically, as the kubelet does.
 func WriteToken(t *testing.T, path, token string) {
 	t.Helper()
 	if err := os.WriteFile(path+".new", []byte(token+"\n"), 0o600); err != nil {
