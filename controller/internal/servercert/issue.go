@@ -202,7 +202,7 @@ func (s *State) current() shown {
 	return out
 }
 
-// isSignedBy reports whether one of the given certificate authorities has signed a chain. An expired chain also counts
+// isSignedBy reports whether a chain is signed by any of the given certificate authorities. An expired chain also counts
 // as signed.
 func isSignedBy(chain, authorities []*x509.Certificate) bool {
 	for _, a := range authorities {

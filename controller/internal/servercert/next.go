@@ -206,8 +206,8 @@ func without(all, removed []*x509.Certificate) []*x509.Certificate {
 }
 
 // judgedAt returns the time at which the validity of a certificate is checked. This is usually now. If the clocks of
-// the controller and the API server differ, it is a time at which the certificate is new, so that a wrong clock causes
-// no renewal or removal. If the certificate is invalid by both clocks, it is now.
+// the controller and the API server differ, the result is a time at which the certificate is new. A wrong clock thus
+// causes no renewal or removal. If the certificate is invalid by both clocks, the result is now.
 func (s *State) judgedAt(c *x509.Certificate) time.Time {
 	isValid := func(timestamp time.Time) bool { return !timestamp.Before(c.NotBefore) && !timestamp.After(c.NotAfter) }
 	if c == nil || s.Skew.IsTrusted() || !isValid(s.Now) && !isValid(s.Now.Add(s.Skew.Ahead)) {
