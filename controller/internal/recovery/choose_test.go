@@ -42,7 +42,7 @@ func TestChooseTransaction(t *testing.T) {
 		base          string
 		refusal       string
 	}{
-		"Newest": {reason: "It needs the shortest log.", first: 50, latest: 51,
+		"Newest": {reason: "The newest backup needs the shortest log.", first: 50, latest: 51,
 			bases: []Base{base("b2", 30, 31, one), base("b1", 10, 11, one)}, base: "b2"},
 		"SameSegment": {reason: "The transaction may be after the backup.", first: 10, latest: 12,
 			bases: []Base{base("b1", 9, 11, one)}, base: "b1"},
@@ -88,9 +88,9 @@ func TestChoose(t *testing.T) {
 			bases: []Base{base("b2", 30, 31, one), base("b1", 10, 11, one)}, base: "b1", line: "one"},
 		"AtTheEnd": {reason: "The end of the archive is included.", moment: minute(60),
 			bases: []Base{base("b1", 10, 11, one)}, base: "b1", line: "one"},
-		"AfterTheEnd": {reason: "Transactions may be missing.", moment: minute(61),
+		"AfterTheEnd": {reason: "After the end of the archive, transactions may be missing.", moment: minute(61),
 			bases: []Base{base("b1", 10, 11, one)}, refusal: "Possible is 2026-11-22T18:11:00Z to 2026-11-22T19:00:00Z"},
-		"BeforeTheFirst": {reason: "No backup is old enough.", moment: minute(5),
+		"BeforeTheFirst": {reason: "All backups are later than the time.", moment: minute(5),
 			bases: []Base{base("b1", 10, 11, one)}, refusal: "Possible is 2026-11-22T18:11:00Z"},
 		"InTheGap": {reason: "The archive was interrupted.", moment: minute(65),
 			bases: []Base{base("b2", 71, 72, one, two), base("b1", 10, 11, one, two)},
@@ -100,17 +100,17 @@ func TestChoose(t *testing.T) {
 			bases: []Base{base("b1", 10, 11, one, two)}, refusal: "Possible is 2026-11-22T18:11:00Z to 2026-11-22T19:00:00Z"},
 		"AfterTheGap": {reason: "There is a backup after the gap.", moment: minute(80),
 			bases: []Base{base("b2", 71, 72, one, two), base("b1", 10, 11, one, two)}, base: "b2", line: "two"},
-		"WithTheTimeline": {reason: "It may have begun before the timeline.", moment: minute(50),
+		"WithTheTimeline": {reason: "The backup may have begun before the timeline.", moment: minute(50),
 			bases: []Base{base("b1", 0, 11, one)}, refusal: "No backup has an archived binary log"},
 		"Estimated": {reason: "An imported backup was probably complete earlier. The oldest one is the safest.", moment: minute(50),
 			bases: []Base{estimated(base("b2", 40, 100, one)), estimated(base("b1", 10, 70, one))}, base: "b1", line: "one"},
-		"EstimatedButCertain": {reason: "It was complete in any case.", moment: minute(50),
+		"EstimatedButCertain": {reason: "The backup was complete before the time, however long it took.", moment: minute(50),
 			bases: []Base{estimated(base("b2", 40, 100, one)), estimated(base("b1", 10, 45, one))}, base: "b1", line: "one"},
-		"EstimatedTooLate": {reason: "It had not begun.", moment: minute(9), bases: []Base{estimated(base("b1", 10, 70, one))},
+		"EstimatedTooLate": {reason: "The backup began after the time.", moment: minute(9), bases: []Base{estimated(base("b1", 10, 70, one))},
 			refusal: "Possible is 2026-11-22T18:10:00Z to 2026-11-22T19:00:00Z"},
 		"NoLog": {reason: "The instance is not archived.", moment: minute(50), bases: []Base{base("b1", 10, 11)},
 			refusal: "No backup has an archived binary log"},
-		"NoBackup": {reason: "There is nothing to begin with.", moment: minute(50), refusal: "No backup has"},
+		"NoBackup": {reason: "A recovery requires a backup.", moment: minute(50), refusal: "No backup has"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

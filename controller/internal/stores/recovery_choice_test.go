@@ -96,13 +96,13 @@ func TestChooseRecovery(t *testing.T) {
 		"AfterTheClockWasSetBack": {reason: "The clock of the server was an hour behind.", record: base, target: source + ":11"},
 		"ImportedTime": {reason: "The time of completion is unknown, but the backup is early enough.", record: imported,
 			target: after(31 * time.Second).Format(time.RFC3339)},
-		"ImportedTransaction": {reason: "As above.", record: imported, target: source + ":9"},
-		"BeforeTheBackup":     {reason: "The backup contains it.", record: base, target: source + ":2", refusal: "Possible is"},
-		"Unknown":             {reason: "It is not in the log.", record: base, target: source + ":99", refusal: "Possible is"},
-		"Twice": {reason: "The number means two transactions.", record: base, isReset: true, target: source + ":8",
+		"ImportedTransaction": {reason: "The time of completion is unknown, but the backup is early enough.", record: imported, target: source + ":9"},
+		"BeforeTheBackup":     {reason: "The backup already contains the transaction.", record: base, target: source + ":2", refusal: "Possible is"},
+		"Unknown":             {reason: "The transaction is not in the log.", record: base, target: source + ":99", refusal: "Possible is"},
+		"Twice": {reason: "After a reset, the number means two transactions.", record: base, isReset: true, target: source + ":8",
 			refusal: "exists twice in the archived binary log"},
-		"AfterDamage":     {reason: "A damaged manifest must not prevent it.", record: base, isDamaged: true, target: source + ":11"},
-		"OnceAfterAReset": {reason: "Only the first timeline has it.", record: base, isReset: true, target: source + ":12"},
+		"AfterDamage":     {reason: "A damaged manifest must not prevent a recovery that does not need it.", record: base, isDamaged: true, target: source + ":11"},
+		"OnceAfterAReset": {reason: "Only the first timeline contains the transaction.", record: base, isReset: true, target: source + ":12"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
