@@ -91,18 +91,27 @@ func TestChooseRecovery(t *testing.T) {
 		isDamaged       bool
 		target, refusal string
 	}{
-		"Time":                    {reason: "The time is after the backup.", record: base, target: after(31 * time.Second).Format(time.RFC3339)},
-		"FirstTransactions":       {reason: "The segment began before the end of the backup.", record: base, target: source + ":6"},
-		"AfterTheClockWasSetBack": {reason: "The clock of the server was an hour behind.", record: base, target: source + ":11"},
+		"Time": {reason: "The time is after the backup.",
+			record: base, target: after(31 * time.Second).Format(time.RFC3339)},
+		"FirstTransactions": {reason: "The segment began before the end of the backup.",
+			record: base, target: source + ":6"},
+		"AfterTheClockWasSetBack": {reason: "The clock of the server was an hour behind.",
+			record: base, target: source + ":11"},
 		"ImportedTime": {reason: "The time of completion is unknown, but the backup is early enough.", record: imported,
 			target: after(31 * time.Second).Format(time.RFC3339)},
-		"ImportedTransaction": {reason: "The time of completion is unknown, but the backup is early enough.", record: imported, target: source + ":9"},
-		"BeforeTheBackup":     {reason: "The backup already contains the transaction.", record: base, target: source + ":2", refusal: "Possible is"},
-		"Unknown":             {reason: "The transaction is not in the log.", record: base, target: source + ":99", refusal: "Possible is"},
-		"Twice": {reason: "After a reset, the number means two transactions.", record: base, isReset: true, target: source + ":8",
+		"ImportedTransaction": {reason: "The time of completion is unknown, but the backup is early enough.",
+			record: imported, target: source + ":9"},
+		"BeforeTheBackup": {reason: "The backup already contains the transaction.",
+			record: base, target: source + ":2", refusal: "Possible is"},
+		"Unknown": {reason: "The transaction is not in the log.",
+			record: base, target: source + ":99", refusal: "Possible is"},
+		"Twice": {reason: "After a reset, the number means two transactions.",
+			record: base, isReset: true, target: source + ":8",
 			refusal: "exists twice in the archived binary log"},
-		"AfterDamage":     {reason: "A damaged manifest must not prevent a recovery that does not need it.", record: base, isDamaged: true, target: source + ":11"},
-		"OnceAfterAReset": {reason: "Only the first timeline contains the transaction.", record: base, isReset: true, target: source + ":12"},
+		"AfterDamage": {reason: "A damaged manifest must not prevent a recovery that does not need it.",
+			record: base, isDamaged: true, target: source + ":11"},
+		"OnceAfterAReset": {reason: "Only the first timeline contains the transaction.",
+			record: base, isReset: true, target: source + ":12"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
