@@ -53,6 +53,7 @@ func TestAutogrow(t *testing.T) {
 	fixed.Discard(t)
 
 	s := framework.NewServer(t, framework.ClassComposition)
+	delete(s.Spec, "storage_size")
 	s.Spec["storageSize"] = "2Gi"
 	s.Spec["storageAutogrow"] = map[string]any{"below": "40%", "by": "1Gi", "to": "4Gi"}
 	s.Begin(t)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -82,9 +83,66 @@ func TestSpeedOfArchiver(t *testing.T) {
 	}
 }
 
+// TestSpeedOfBusyArchivers prints the memory of 50 archivers of servers that write all the time.
+func TestSpeedOfBusyArchivers(t *testing.T) {
+	const count, size, duration = 50, 20_000, 20 * time.Second
+	identity, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := fakelog.NewServer()
+	s.IsRandom = true
+	ctx, stop := context.WithCancel(t.Context())
+	ended, ready := make(chan error, count), make(chan struct{}, count)
+	archivers := make([]*Archiver, count)
+	for n := range archivers {
+		isFirst := true
+		a := newSpeedArchiver(s, identity, fmt.Sprintf("v1/a/%d/log", n), func(Progress) {
+			if isFirst {
+				isFirst = false
+				ready <- struct{}{}
+			}
+		})
+		archivers[n] = a
+		go func() { ended <- a.Run(ctx) }()
+	}
+	for range count {
+		<-ready
+	}
+	peak, written := uint64(0), 0
+	for begun := time.Now(); time.Since(begun) < duration; time.Sleep(20 * time.Millisecond) {
+		s.Commit(size, 0)
+		written += size
+		for _, a := range archivers {
+			emptySegments(a)
+		}
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		peak = max(peak, m.HeapInuse+m.StackInuse)
+	}
+	stop()
+	for range count {
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+	}
+	fmt.Println("| busy archivers | MB per s of all | peak memory of all in MB |")
+	fmt.Printf("| %d | %.0f | %d |\n", count, float64(count*written)/duration.Seconds()/1e6, peak>>20)
+}
+
+// emptySegments removes the content of all segments from the fake bucket, so that it does not count as memory of the archiver.
+func emptySegments(a *Archiver) {
+	objects := a.Bucket.(*fakelog.Bucket).Objects //nolint:forcetypeassert // newSpeedArchiver has set it.
+	for _, key := range objects.Keys() {
+		if strings.Contains(key, segmentSuffix) {
+			objects.Set(key, []byte{})
+		}
+	}
+}
+
 // TestSpeedOfIdleArchivers prints the memory of archivers of idle servers, and of servers that write a little.
 func TestSpeedOfIdleArchivers(t *testing.T) {
-	const count = 100
+	const count = 1_000
 	identity, err := age.GenerateX25519Identity()
 	if err != nil {
 		t.Fatal(err)

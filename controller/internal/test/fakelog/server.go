@@ -2,6 +2,7 @@ package fakelog
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"maps"
@@ -35,6 +36,9 @@ type Generation struct {
 
 // A Server is a fake server. Its clock is the clock of the process plus an offset.
 type Server struct {
+	// IsRandom is true if transactions contain random bytes, which cannot be compressed.
+	IsRandom bool
+
 	mu      sync.Mutex
 	changed chan struct{}
 	all     []*Generation
@@ -68,6 +72,9 @@ func (s *Server) Commit(size int, ago time.Duration) {
 	bodies := [][]byte{}
 	for left := max(size, 8); left > 0; left -= most {
 		body := make([]byte, min(max(left, 8), most))
+		if s.IsRandom {
+			_, _ = rand.Read(body) // It returns no error.
+		}
 		binary.LittleEndian.PutUint64(body, s.counter) // It makes each transaction unique.
 		bodies = append(bodies, body)
 	}
