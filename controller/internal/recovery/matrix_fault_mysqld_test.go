@@ -26,9 +26,9 @@ type fault struct {
 	inject func(h *history)
 	// makesGap is true if the archive must begin another timeline. isLast is true if the server is lost with it.
 	makesGap, isLast bool
-	// damages is true if objects of the archive are changed. spoilsAll is true if this also prevents recoveries to times
-	// before the damaged segment, because the chain of the manifests is broken.
-	damages, spoilsAll bool
+	// damages is true if objects of the archive are changed. hidesTimes is true if it is unknown when the transactions of the
+	// damaged segment were committed. forges is true if manifests were signed again, so that it is unknown which ones.
+	damages, hidesTimes, forges bool
 	// stepsClock is true if the clock of the server is set back.
 	stepsClock bool
 	// options are options of the server.
@@ -86,10 +86,10 @@ var faults = []fault{
 	{name: "segment lost", damages: true, inject: func(h *history) { h.damage(loseSegment) }},
 	{name: "segment damaged", damages: true, inject: func(h *history) { h.damage(flipByte) }},
 	{name: "segments exchanged", damages: true, inject: func(h *history) { h.damage(exchangeSegments) }},
-	{name: "segments and manifests exchanged", damages: true, spoilsAll: true,
+	{name: "segments and manifests exchanged", damages: true, hidesTimes: true,
 		inject: func(h *history) { h.damage(exchangeAll) }},
-	{name: "manifest lost", damages: true, spoilsAll: true, inject: func(h *history) { h.damage(loseManifest) }},
-	{name: "segment of a forged sum", damages: true, spoilsAll: true, inject: func(h *history) { h.damage(forgeManifest) }},
+	{name: "manifest lost", damages: true, hidesTimes: true, inject: func(h *history) { h.damage(loseManifest) }},
+	{name: "segment of a forged sum", damages: true, forges: true, inject: func(h *history) { h.damage(forgeManifest) }},
 	{name: "server_id of the recovery", options: []string{"--server-id=4294967293"}, inject: func(*history) {}},
 	{name: "server_id of the archiver", inject: useArchiverID},
 	{name: "log reset", makesGap: true, inject: (*history).reset},

@@ -27,10 +27,9 @@ type target struct {
 	index int
 	// moment is the true time that is asked for.
 	moment time.Time
-	// isAfter is true if the target is after the fault.
-	isAfter bool
-	// refusal is a pattern for the reason why the recovery is refused, or "" if it must succeed.
-	refusal string
+	// refusal is a pattern for the reason why the recovery is refused, or "" if it must succeed. mayBeRefused is a pattern
+	// for the reason why a recovery may be refused that can also succeed.
+	refusal, mayBeRefused string
 }
 
 // Patterns of refusals.
@@ -38,6 +37,7 @@ const (
 	namesRanges  = `Possible is \d{4}-\d\d-\d\dT.* to \d{4}-`
 	namesSegment = `^segment \d+ of the archived log, which begins at \d{4}-`
 	namesChain   = `the archived binary log is damaged: |manifest of segment \d+ was replaced|/\d{10}\.json does not exist, but a later part`
+	hidesTime    = `manifest of segment \d+ of the archived log is damaged or missing, so it is unknown`
 	namesTwice   = `exists twice in the archived binary log.*` + namesRanges
 	namesClock   = `clock of the server went backwards`
 )
@@ -71,11 +71,11 @@ var kinds = []kind{
 		return h.lost(h.gap, "", namesRanges+"|An older backup is required")
 	}},
 	{"transaction in the damage", hasDamage, func(h *prepared) (target, bool) {
-		return h.lost(h.gap, "", namesSegment+"|"+namesChain)
+		return h.lost(h.gap, "", namesSegment+"|"+namesChain+"|"+hidesTime)
 	}},
 	{"time in the gap", hasGap, func(h *prepared) (target, bool) { return h.lost(h.gap, "time", namesRanges) }},
 	{"time in the damage", hasDamage, func(h *prepared) (target, bool) {
-		return h.lost(h.gap, "time", namesSegment+"|"+namesChain)
+		return h.lost(h.gap, "time", namesSegment+"|"+namesChain+"|"+hidesTime)
 	}},
 	{"time before the fault", always, func(h *prepared) (target, bool) { return h.time(h.before, -1) }},
 	{"time after the fault", hasAfter, func(h *prepared) (target, bool) { return h.time(h.after, -1) }},
@@ -271,10 +271,21 @@ func (h *history) acknowledgedBefore(e *epoch, moment time.Time) int {
 // refusalOf returns the pattern for the refusal of a target that would be possible without this fault.
 func (h *prepared) refusalOf(s span, isTime bool) string {
 	switch {
-	case h.fault.spoilsAll && s == h.before:
-		return namesChain
 	case h.fault.stepsClock && isTime:
 		return namesClock + "|" + namesRanges
+	}
+	return ""
+}
+
+// mayRefuse returns the pattern for a refusal that depends on how far a target is from the damaged segment.
+func (h *prepared) mayRefuse(s span, isTime bool) string {
+	switch {
+	case s != h.before:
+		return ""
+	case h.fault.forges:
+		return namesChain
+	case h.fault.hidesTimes && isTime:
+		return hidesTime
 	}
 	return ""
 }
@@ -283,7 +294,8 @@ func (h *prepared) transaction(s span, index int) (target, bool) {
 	if s.isEmpty() || index < s.from || index > s.until {
 		return target{}, false
 	}
-	out := target{text: s.txns[index].gtid, epoch: s.epoch, index: index, isAfter: s == h.after, refusal: h.refusalOf(s, false)}
+	out := target{text: s.txns[index].gtid, epoch: s.epoch, index: index, refusal: h.refusalOf(s, false),
+		mayBeRefused: h.mayRefuse(s, false)}
 	if hasGTID(h.twice, out.text) {
 		out.refusal = namesTwice
 	}
@@ -317,8 +329,8 @@ func (h *prepared) time(s span, index int) (target, bool) {
 	if moment.IsZero() {
 		return target{}, false
 	}
-	return target{text: h.textOf(moment), epoch: s.epoch, index: -1, isAfter: s == h.after,
-		moment: moment.Truncate(time.Microsecond), refusal: h.refusalOf(s, true)}, true
+	return target{text: h.textOf(moment), epoch: s.epoch, index: -1,
+		moment: moment.Truncate(time.Microsecond), refusal: h.refusalOf(s, true), mayBeRefused: h.mayRefuse(s, true)}, true
 }
 
 // timeOfBegin returns the time at which a transaction began.
@@ -330,8 +342,8 @@ func (h *prepared) timeOfBegin(s span, index int) (target, bool) {
 	if moment.Before(h.clients.noteOf(s.txns[s.from].id).acknowledged) {
 		return target{}, false
 	}
-	return target{text: h.textOf(moment), epoch: s.epoch, index: -1, isAfter: s == h.after,
-		moment: moment.Truncate(time.Microsecond), refusal: h.refusalOf(s, true)}, true
+	return target{text: h.textOf(moment), epoch: s.epoch, index: -1,
+		moment: moment.Truncate(time.Microsecond), refusal: h.refusalOf(s, true), mayBeRefused: h.mayRefuse(s, true)}, true
 }
 
 // end returns the last time up to which the archive is complete.
@@ -340,7 +352,7 @@ func (h *prepared) end() (target, bool) {
 	if h.after.isEmpty() || until.IsZero() || h.fault.stepsClock {
 		return target{}, false
 	}
-	return target{text: h.textOf(until), epoch: h.after.epoch, index: -1, isAfter: true, moment: until}, true
+	return target{text: h.textOf(until), epoch: h.after.epoch, index: -1, moment: until}, true
 }
 
 func (h *prepared) refused(text, refusal string) target {
@@ -381,10 +393,6 @@ func (h *prepared) ambiguous() (target, bool) {
 // tryOnce is like try, but uses an earlier result if another destination has found the same backup and the same part of
 // the log. The recovery would have the same input.
 func (h *prepared) tryOnce(d destination, goal target, tried map[string]error) error {
-	if h.fault.damages && d.name == placeNames[2] && goal.isAfter {
-		// The completion time of an imported backup is unknown, so the recovery begins with the oldest backup.
-		goal.refusal = namesSegment + "|" + namesChain
-	}
 	found := h.find(d, goal.text)
 	raw, err := json.Marshal(found)
 	must(h.T, err)
@@ -400,6 +408,8 @@ func (h *prepared) tryOnce(d destination, goal target, tried map[string]error) e
 // check returns what is wrong with the outcome of a recovery.
 func (h *prepared) check(out outcome, goal target) error {
 	switch {
+	case goal.mayBeRefused != "" && regexp.MustCompile(goal.mayBeRefused).MatchString(out.refusal):
+		return nil
 	case goal.refusal == "" && out.refusal != "":
 		return fmt.Errorf("it was refused: %s", out.refusal)
 	case goal.refusal != "" && out.refusal == "":

@@ -74,6 +74,9 @@ func NewPreview(ctx context.Context, t Target, b Base, l Line, log logarchive.Re
 			"all of them", logarchive.MaxSteps))
 		out.End = l.Last
 	}
+	if err := p.checkNext(ctx, out.End); err != nil {
+		return nil, err
+	}
 	set, err := binlog.ParseSet(first.GTIDs)
 	if err != nil {
 		return nil, err
@@ -115,6 +118,29 @@ func CheckSteps(ctx context.Context, t Target, last *logarchive.Last, log logarc
 			Target{Time: step.MaxTime}, step.GTIDs)
 	}
 	return isComplete, nil
+}
+
+// maxAfterEnd is the maximum number of manifests after the end of a recovery that are compared with the chain.
+const maxAfterEnd = 20
+
+// checkNext compares the checksum of the last segment that the recovery reads with the next manifests, if there are any.
+// Manifests that were signed again may be consistent among each other, but the next one contains the checksum of the original.
+// A manifest that cannot be read does not matter, because the recovery does not need it.
+func (p *previewing) checkNext(ctx context.Context, end *logarchive.Last) error {
+	for last := min(end.Number+maxAfterEnd, p.last.Number); end.Number < last; {
+		next, err := p.segment(ctx, end.Number+1)
+		switch {
+		case next == nil || errors.Is(err, logarchive.ErrDamaged):
+			return nil
+		case err != nil:
+			return err
+		case next.Previous != end.Digest:
+			return exit.Damaged("the manifest of segment %d was replaced: its checksum is %s, but the next manifest says %s. "+
+				"Recover to an earlier time", end.Number, end.Digest, next.Previous)
+		}
+		end = next
+	}
+	return nil
 }
 
 // findEnd determines the last transaction and the next one. It returns the last segment that the recovery reads. first is

@@ -179,6 +179,25 @@ func TestDamageAfterTheEnd(t *testing.T) {
 	}
 }
 
+// TestReplacedManifest checks that a manifest that was signed again prevents a recovery that ends before it or with it.
+func TestReplacedManifest(t *testing.T) {
+	a := newArchive(t, nil)
+	key := a.log.Timeline.ManifestKey(4)
+	m := a.manifest(t, 4)
+	m.LastTime++
+	raw, err := a.key.Sign(key, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.objects.Set(key, raw)
+	for _, n := range []int{14, 16, 19} { // In the segments 3, 3 and 4.
+		_, err := a.preview(t, Target{GTID: a.transactions[n-1].GTID}, 1, a)
+		if err == nil || !strings.Contains(err.Error(), "the manifest of segment 4 was replaced") {
+			t.Errorf("transaction %d: got %v", n, err)
+		}
+	}
+}
+
 // withoutLength returns a transaction without its length, which the manifests do not contain.
 func withoutLength(b *binlog.Begin) *binlog.Begin {
 	if b == nil {
