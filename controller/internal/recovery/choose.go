@@ -16,9 +16,6 @@ type Base struct {
 	Record string
 	// Begun and Completed are the times between which the backup was taken. Its data is from a time between them.
 	Begun, Completed time.Time
-	// IsEstimated is true if the time of completion is unknown, because the BackupRecord was created again. Completed is
-	// then a time at which the backup was probably complete.
-	IsEstimated bool
 	// Request is the name of the Backup that requested it, or "".
 	Request string
 	// Lines are the timelines of the same instance in the same store, the oldest first.
@@ -55,7 +52,7 @@ func RequestMark(t logarchive.Timeline) string {
 // the recovery is not possible, the error says which times are.
 func Choose(moment time.Time, bases []Base) (Base, Line, error) {
 	hasLog := func(l Line) bool { return !l.until().Before(moment) }
-	isPossible := func(b Base) bool { return b.IsEstimated && !b.Begun.After(moment) }
+	isPossible := func(Base) bool { return false } // A later backup contains transactions after the time.
 	b, l, ok := chooseBase(bases, moment, hasLog, isPossible)
 	if !ok {
 		return b, l, fmt.Errorf("%s is not possible. %s", moment.UTC().Format(time.RFC3339Nano), DescribeRanges(bases))
@@ -111,14 +108,14 @@ func DescribeRanges(bases []Base) string {
 	var text strings.Builder
 	count := 0
 	for i := range bases {
-		from, until, damage, ok := rangeOf(bases, i)
+		r, ok := rangeOf(bases, i)
 		if !ok || count == maxRanges {
 			continue
 		}
 		count++
-		fmt.Fprintf(&text, "Possible is %s to %s. ", from.UTC().Format(time.RFC3339), until.UTC().Format(time.RFC3339))
-		if damage != nil {
-			fmt.Fprintf(&text, "After that, %v. ", damage)
+		fmt.Fprintf(&text, "Possible is %s to %s. ", r.from.UTC().Format(time.RFC3339), r.until.UTC().Format(time.RFC3339))
+		if r.damage != nil {
+			fmt.Fprintf(&text, "After that, %v. ", r.damage)
 		}
 	}
 	if count == 0 {
@@ -127,27 +124,29 @@ func DescribeRanges(bases []Base) string {
 	return strings.TrimSuffix(text.String(), ". ")
 }
 
-// rangeOf returns the times that are possible from a base, unless the range of an older base contains them. damage
-// describes why no later time is possible, if it is a damage.
-func rangeOf(bases []Base, i int) (from, until time.Time, damage error, ok bool) {
+// A timeRange is a range of times to which a recovery is possible. damage describes why no later time is possible, if the
+// archive is damaged there.
+type timeRange struct {
+	from, until time.Time
+	damage      error
+}
+
+// rangeOf returns the times that are possible from a base, unless the range of an older base contains them.
+func rangeOf(bases []Base, i int) (out timeRange, ok bool) {
 	b := bases[i]
 	for k := len(b.Lines) - 1; k >= 0; k-- {
 		l := b.Lines[k]
-		first := b.Completed
-		if b.IsEstimated {
-			first = b.Begun
-		}
-		if !l.continues(b) || l.until().Before(first) {
+		if !l.continues(b) || l.until().Before(b.Completed) {
 			continue
 		}
 		for _, older := range bases[i+1:] {
 			if hasLine(older, l) && l.continues(older) {
-				return from, until, nil, false
+				return out, false
 			}
 		}
-		return first, l.until(), l.Damage, true
+		return timeRange{b.Completed, l.until(), l.Damage}, true
 	}
-	return from, until, nil, false
+	return out, false
 }
 
 func hasLine(b Base, l Line) bool {

@@ -25,11 +25,6 @@ func base(name string, begun, completed int, lines ...Line) Base {
 	return Base{Record: name, Begun: minute(begun), Completed: minute(completed), Lines: lines}
 }
 
-func estimated(b Base) Base {
-	b.IsEstimated = true
-	return b
-}
-
 // TestChooseTransaction checks which backup a recovery to a transaction begins with.
 func TestChooseTransaction(t *testing.T) {
 	one, two := line("one", 0, 60), line("two", 70, 120)
@@ -102,12 +97,6 @@ func TestChoose(t *testing.T) {
 			bases: []Base{base("b2", 71, 72, one, two), base("b1", 10, 11, one, two)}, base: "b2", line: "two"},
 		"WithTheTimeline": {reason: "The backup may have begun before the timeline.", moment: minute(50),
 			bases: []Base{base("b1", 0, 11, one)}, refusal: "No backup has an archived binary log"},
-		"Estimated": {reason: "An imported backup was probably complete earlier. The oldest one is the safest.", moment: minute(50),
-			bases: []Base{estimated(base("b2", 40, 100, one)), estimated(base("b1", 10, 70, one))}, base: "b1", line: "one"},
-		"EstimatedButCertain": {reason: "The backup was complete before the time, however long it took.", moment: minute(50),
-			bases: []Base{estimated(base("b2", 40, 100, one)), estimated(base("b1", 10, 45, one))}, base: "b1", line: "one"},
-		"EstimatedTooLate": {reason: "The backup began after the time.", moment: minute(9), bases: []Base{estimated(base("b1", 10, 70, one))},
-			refusal: "Possible is 2026-11-22T18:10:00Z to 2026-11-22T19:00:00Z"},
 		"NoLog": {reason: "The instance is not archived.", moment: minute(50), bases: []Base{base("b1", 10, 11)},
 			refusal: "No backup has an archived binary log"},
 		"NoBackup": {reason: "A recovery requires a backup.", moment: minute(50), refusal: "No backup has"},

@@ -97,14 +97,6 @@ func (p *previewing) Begin(b binlog.Begin) (bool, error) { return p.cut.decideNe
 // Part implements binlog.Visitor.
 func (*previewing) Part([]byte, bool) error { return nil }
 
-// addUnknown adds a sentence to the description of what is unknown.
-func (p *Preview) addUnknown(text string) {
-	if p.Unknown != "" {
-		text = p.Unknown + ". " + text
-	}
-	p.Unknown = text
-}
-
 // CheckSteps returns an error if a time is ambiguous because the clock of the server went backwards. It returns false if the
 // clock went backwards too often, so that not all of the segments were read.
 func CheckSteps(ctx context.Context, t Target, last *logarchive.Last, log logarchive.Reader) (isComplete bool, err error) {
@@ -355,4 +347,12 @@ const (
 func (p *Preview) Estimate(data int64) time.Duration {
 	seconds := float64(data)/unpackRate + max(float64(p.Transactions)/replayRate, float64(p.Bytes)/replayedBytes)
 	return (startTime + time.Duration(seconds*float64(time.Second))).Round(time.Second)
+}
+
+// addUnknown adds a sentence to the description of what is unknown.
+func (p *Preview) addUnknown(text string) {
+	if p.Unknown != "" {
+		text = p.Unknown + ". " + text
+	}
+	p.Unknown = text
 }

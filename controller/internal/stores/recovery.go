@@ -1,6 +1,7 @@
 package stores
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,10 +20,6 @@ func (s *Store) LogOf(dir string) logarchive.Reader {
 	return logarchive.Reader{Bucket: s.Bucket, Key: s.Sign, Log: dir}
 }
 
-// longestBackup is the assumed maximum duration of a backup whose completion time is unknown. If the backup took longer,
-// the recovery finds transactions after the target in it, and is refused.
-const longestBackup = time.Hour
-
 // BasesOf returns the verified backups among records that are in a store, without their timelines. The records must be
 // sorted newest first.
 func BasesOf(records []v1.BackupRecord) (bases []recovery.Base, backups []*v1.BackupRecord) {
@@ -31,29 +28,18 @@ func BasesOf(records []v1.BackupRecord) (bases []recovery.Base, backups []*v1.Ba
 		if !r.IsVerified() || r.DeletionTimestamp != nil || r.LogPrefix() == "" || r.Status.CompletionTime == nil {
 			continue
 		}
-		completed, isEstimated := completionOf(r)
-		bases = append(bases, recovery.Base{Record: r.Name, Begun: r.Announced().Time, Completed: completed,
-			IsEstimated: isEstimated, Request: r.Spec.Request})
+		bases = append(bases, recovery.Base{Record: r.Name, Begun: r.Announced().Time, Completed: completionOf(r),
+			Request: r.Spec.Request})
 		backups = append(backups, r)
 	}
 	return bases, backups
 }
 
-// completionOf returns a time at which a backup was complete. If the BackupRecord was created again and does not contain the
-// time, the result is estimated, because the completion time in its status is then the time of its creation.
-func completionOf(r *v1.BackupRecord) (out time.Time, isEstimated bool) {
+// completionOf returns a time at which a backup was complete. The completion time in the status of a BackupRecord that was
+// created again is the time of its creation.
+func completionOf(r *v1.BackupRecord) time.Time {
 	const rounding = time.Second // The times have whole seconds.
-	if known := r.Spec.CompletedAt; known != nil {
-		return known.Add(rounding), false
-	}
-	out = r.Status.CompletionTime.Add(rounding)
-	if begun := r.Spec.AnnouncedAt; begun != nil {
-		if latest := begun.Add(longestBackup); out.After(latest) {
-			out = latest
-		}
-		return out, true
-	}
-	return out, false
+	return cmp.Or(r.Spec.CompletedAt, r.Status.CompletionTime).Add(rounding)
 }
 
 // FindRecovery returns the backup and the part of the binary log for a recovery to a time or a GTID, with a plan. The

@@ -82,6 +82,7 @@ func TestChooseRecovery(t *testing.T) {
 	base := newRecord("base", after(10*time.Second), after(12*time.Second))
 	imported := newRecord("base", after(48*time.Hour), after(48*time.Hour))
 	imported.Spec.AnnouncedAt = &metav1.Time{Time: after(10 * time.Second)}
+	imported.Spec.CompletedAt = &metav1.Time{Time: after(12 * time.Second)}
 	cases := map[string]struct {
 		reason string
 		record v1.BackupRecord
@@ -97,9 +98,9 @@ func TestChooseRecovery(t *testing.T) {
 			record: base, target: source + ":6"},
 		"AfterTheClockWasSetBack": {reason: "The clock of the server was an hour behind.",
 			record: base, target: source + ":11"},
-		"ImportedTime": {reason: "The time of completion is unknown, but the backup is early enough.", record: imported,
+		"ImportedTime": {reason: "The backup was complete before it was imported.", record: imported,
 			target: after(31 * time.Second).Format(time.RFC3339)},
-		"ImportedTransaction": {reason: "The time of completion is unknown, but the backup is early enough.",
+		"ImportedTransaction": {reason: "The backup was complete before it was imported.",
 			record: imported, target: source + ":9"},
 		"BeforeTheBackup": {reason: "The backup already contains the transaction.",
 			record: base, target: source + ":2", refusal: "Possible is"},

@@ -221,32 +221,6 @@ func TestPlanAfterStep(t *testing.T) {
 	}
 }
 
-// TestCompletionTime checks the time at which a backup is assumed to be complete.
-func TestCompletionTime(t *testing.T) {
-	begun := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
-	after := func(d time.Duration) *metav1.Time { return &metav1.Time{Time: begun.Add(d)} }
-	for name, tc := range map[string]struct {
-		announced, completed, status *metav1.Time
-		want                         time.Duration
-		isEstimated                  bool
-	}{
-		"Own":           {completed: after(time.Minute), status: after(2 * time.Minute), want: time.Minute},
-		"Imported":      {announced: after(0), completed: after(time.Minute), status: after(48 * time.Hour), want: time.Minute},
-		"Earlier":       {status: after(2 * time.Minute), want: 2 * time.Minute},
-		"EarlierImport": {announced: after(0), status: after(48 * time.Hour), want: time.Hour - time.Second, isEstimated: true},
-		"ImportedSoon":  {announced: after(0), status: after(time.Minute), want: time.Minute, isEstimated: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := &v1.BackupRecord{Spec: v1.BackupRecordSpec{AnnouncedAt: tc.announced, CompletedAt: tc.completed},
-				Status: v1.BackupRecordStatus{CompletionTime: tc.status}}
-			got, isEstimated := completionOf(r)
-			if want := begun.Add(tc.want + time.Second); !got.Equal(want) || isEstimated != tc.isEstimated {
-				t.Errorf("want %s, %t, got %s, %t", want, tc.isEstimated, got, isEstimated)
-			}
-		})
-	}
-}
-
 // TestSegmentSource checks that a damaged segment is not mistaken for a missing identity.
 func TestSegmentSource(t *testing.T) {
 	id := newIdentity(t)
