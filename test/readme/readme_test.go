@@ -86,6 +86,9 @@ func inDemo(words string) typist { return typist{"test/demo/store.go", words} }
 // byProviderSQL is the test that uses provider-sql.
 var byProviderSQL = typist{"test/e2e/providersql_test.go", "func appliesProviderSQL("}
 
+// printedTaint is the test of the message that contains the taint of a lost node. No test shuts down a node.
+var printedTaint = typist{"controller/internal/instance/waiting_test.go", "out-of-service=nodeshutdown:NoExecute"}
+
 // byToken returns the proof for a command about the namespace opt-in.
 func byToken(words string) typist { return typist{"test/e2e/token_test.go", words} }
 
@@ -216,6 +219,9 @@ var typists = map[string]typist{
 		"test/e2e/uninstall_test.go", "func runsPrintedCommands("},
 	"kubectl logs --namespace crossplane-mysql-system deployment/crossplane-mysql": {"test/e2e/local_test.go",
 		`"logs", "--namespace", framework.SystemNamespace, "deployment/crossplane-mysql"`},
+
+	"kubectl taint node NODE node.kubernetes.io/out-of-service=nodeshutdown:NoExecute": printedTaint,
+	"kubectl taint node NODE node.kubernetes.io/out-of-service-":                       printedTaint,
 
 	"kubectl logs deployment/NAME":  {"test/e2e/readme_test.go", `"kubectl logs deployment/" + s.Name`},
 	"kubectl describe backupstores": {"test/e2e/store_test.go", `"kubectl describe backupstores"`},
