@@ -96,14 +96,15 @@ func TestReadmeLive(t *testing.T) {
 	}
 	s.Says(t, "Restoring DB have succeed")
 	for command, want := range map[string]string{
-		"kubectl explain mysql.spec":    "storage_size",
-		"kubectl explain platform.spec": "allowedImages",
-		"kubectl get platform":          "crossplane-mysql",
-		"kubectl get mysql":             s.Name,
-		"kubectl get db":                "",
-		"kubectl get msb":               verified,
-		"kubectl get msbr":              s.Name,
-		"kubectl describe msbr":         framework.PhaseVerified,
+		"kubectl explain mysql.spec":                           "storage_size",
+		"kubectl explain platform.spec":                        "allowedImages",
+		"kubectl get platform":                                 "crossplane-mysql",
+		"kubectl get mysql":                                    s.Name,
+		"kubectl get db":                                       "",
+		"kubectl get msb":                                      verified,
+		"kubectl get msb --output wide":                        "VERSION",
+		"kubectl get msbr":                                     s.Name,
+		"kubectl describe msbr":                                framework.PhaseVerified,
 		"kubectl get pv -l app.kubernetes.io/component=backup": "Retain",
 		"go run ./controller/kubectl-mysql doctor":             " default/" + s.Name + " ",
 		"kubectl logs deployment/" + s.Name:                    "ready for connections",

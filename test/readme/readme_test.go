@@ -223,6 +223,15 @@ var typists = map[string]typist{
 	"kubectl taint node NODE node.kubernetes.io/out-of-service=nodeshutdown:NoExecute": printedTaint,
 	"kubectl taint node NODE node.kubernetes.io/out-of-service-":                       printedTaint,
 
+	"kubectl logs job/restore-mysql-before-job --container apply-log": {"test/e2e/recovery_test.go",
+		`"logs", "--namespace", another.Namespace, "job/restore-"+another.Name+"-job", "--container", "apply-log"`},
+	"kubectl get mysql mysql-instance --output yaml": {"test/e2e/framework/dump.go", `"get", "mysql", s.Name, "--namespace"`},
+	"kubectl mysql restore --from mysql-instance --to mysql-before --at 2020-01-01T00:00:00Z --dry-run": {
+		"test/e2e/recovery_test.go", `"--at", "2020-01-01T00:00:00Z", "--dry-run"`},
+	"kubectl mysql restore --from mysql-instance --to mysql-before --at 2020-01-01T00:00:00Z --dry-run " +
+		"--filename mysql-instance.yaml": {
+		"controller/kubectl-mysql/kubectl_mysql_test.go", `&restoreCommand{From: "gone", To: "new", Filename: file`},
+
 	"kubectl logs deployment/NAME":  {"test/e2e/readme_test.go", `"kubectl logs deployment/" + s.Name`},
 	"kubectl describe backupstores": {"test/e2e/store_test.go", `"kubectl describe backupstores"`},
 	"kubectl wait --for=condition=StorageAutogrow --timeout=10m mysql/mysql-instance": {"test/e2e/autogrow_test.go",
@@ -332,7 +341,7 @@ var typists = map[string]typist{
 
 // typedOnCluster lists further commands that the tests on a cluster run unchanged.
 var typedOnCluster = []string{
-	"kubectl get mysql", "kubectl get msb", "kubectl get msbr", "kubectl describe msbr", "kubectl get db",
+	"kubectl get mysql", "kubectl get msb", "kubectl get msb --output wide", "kubectl get msbr", "kubectl describe msbr", "kubectl get db",
 	"kubectl get pv -l app.kubernetes.io/component=backup",
 	"kubectl get platform", "kubectl get functions", "kubectl explain platform.spec",
 	"kubectl apply --server-side --force-conflicts -f package/install.yaml",
