@@ -89,6 +89,9 @@ var byProviderSQL = typist{"test/e2e/providersql_test.go", "func appliesProvider
 // printedTaint is the test of the message that contains the taint of a lost node. No test shuts down a node.
 var printedTaint = typist{"controller/internal/instance/waiting_test.go", "out-of-service=nodeshutdown:NoExecute"}
 
+// printedSkip is the test of the message that contains the annotation. TestSkippedBackup sets it on a cluster.
+var printedSkip = typist{"controller/internal/lifecycle/next_test.go", `crossplane-mysql.io/skip-backup=" + xrUID`}
+
 // byToken returns the proof for a command about the namespace opt-in.
 func byToken(words string) typist { return typist{"test/e2e/token_test.go", words} }
 
@@ -219,6 +222,12 @@ var typists = map[string]typist{
 		"test/e2e/uninstall_test.go", "func runsPrintedCommands("},
 	"kubectl logs --namespace crossplane-mysql-system deployment/crossplane-mysql": {"test/e2e/local_test.go",
 		`"logs", "--namespace", framework.SystemNamespace, "deployment/crossplane-mysql"`},
+
+	"kubectl annotate xmysql COMPOSITE crossplane-mysql.io/skip-backup=$(kubectl get xmysql COMPOSITE --output jsonpath={.metadata.uid})": printedSkip,
+	"kubectl annotate msi NAME crossplane-mysql.io/skip-backup=$(kubectl get msi NAME --output jsonpath={.metadata.uid})":                 printedSkip,
+	"kubectl get mysql NAME --output jsonpath={.spec.resourceRef.name}": {"test/e2e/life_test.go",
+		`NestedString(claim.Object, "spec", "resourceRef", "name")`},
+	"helm install crossplane-mysql dist/crossplane-mysql-0.1.0.tgz --namespace crossplane-mysql-system": byChart,
 
 	"kubectl taint node NODE node.kubernetes.io/out-of-service=nodeshutdown:NoExecute": printedTaint,
 	"kubectl taint node NODE node.kubernetes.io/out-of-service-":                       printedTaint,
