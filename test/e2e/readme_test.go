@@ -104,6 +104,7 @@ func TestReadmeLive(t *testing.T) {
 		"kubectl get msb":                                      verified,
 		"kubectl get msb --output wide":                        "VERSION",
 		"kubectl get msbr":                                     s.Name,
+		"kubectl get msbr --output wide":                       "MESSAGE",
 		"kubectl describe msbr":                                framework.PhaseVerified,
 		"kubectl get pv -l app.kubernetes.io/component=backup": "Retain",
 		"go run ./controller/kubectl-mysql doctor":             " default/" + s.Name + " ",

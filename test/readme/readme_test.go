@@ -162,6 +162,8 @@ var typists = map[string]typist{
 
 	"kubectl rollout restart deployment crossplane-mysql crossplane-mysql-gateway --namespace crossplane-mysql-system": {
 		"test/e2e/release_test.go", `"rollout", "restart", "deployment"`},
+	"kubectl rollout restart deployment --namespace default --selector app.kubernetes.io/managed-by=crossplane-mysql": {
+		"test/e2e/release_test.go", `"rollout", "restart", "deployment"`},
 	"kubectl rollout restart deployment NAME": {"test/e2e/release_test.go", `"rollout", "restart", "deployment"`},
 
 	"kubectl delete -k controller/deploy/controller": inRecords(`"delete", "--kustomize", "controller/deploy/controller"`),
@@ -350,7 +352,7 @@ var typists = map[string]typist{
 
 // typedOnCluster lists further commands that the tests on a cluster run unchanged.
 var typedOnCluster = []string{
-	"kubectl get mysql", "kubectl get msb", "kubectl get msb --output wide", "kubectl get msbr", "kubectl describe msbr", "kubectl get db",
+	"kubectl get mysql", "kubectl get msb", "kubectl get msb --output wide", "kubectl get msbr", "kubectl get msbr --output wide", "kubectl describe msbr", "kubectl get db",
 	"kubectl get pv -l app.kubernetes.io/component=backup",
 	"kubectl get platform", "kubectl get functions", "kubectl explain platform.spec",
 	"kubectl apply --server-side --force-conflicts -f package/install.yaml",
