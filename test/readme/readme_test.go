@@ -231,6 +231,16 @@ var typists = map[string]typist{
 		`NestedString(claim.Object, "spec", "resourceRef", "name")`},
 	"helm install crossplane-mysql dist/crossplane-mysql-0.1.0.tgz --namespace crossplane-mysql-system": byChart,
 
+	`kubectl patch pvc backup-NAME-pvc --patch '{"spec":{"resources":{"requests":{"storage":"20Gi"}}}}'`: {
+		"test/e2e/faults_test.go", `kubectl patch pvc --namespace %s %s --patch '{"spec":{"resources":{"requests":{"storage":"2Gi"}}}}'`},
+	`kubectl patch mysql NAME --type=merge --patch '{"spec":{"backup":{"finalBackup":{"requireRestoreTest":false}}}}'`: {
+		"test/e2e/restorable_test.go", `"--patch", ` + "`" + `{"spec":{"backup":{"finalBackup":{"requireRestoreTest":false}}}}` + "`"},
+	"kubectl annotate mysql NAME crossplane.io/paused-": {"controller/internal/lifecycle/next_test.go",
+		`"kubectl annotate mysql db crossplane.io/paused-"`},
+	`kubectl annotate backupstore NAME --overwrite crossplane-mysql.io/answer="$(kubectl get backupstore NAME --output ` +
+		`jsonpath='{.status.challenge.text}' | age --decrypt --identity FILE)"`: {"test/e2e/store_test.go",
+		`"crossplane-mysql.io/answer=`},
+
 	"kubectl taint node NODE node.kubernetes.io/out-of-service=nodeshutdown:NoExecute": printedTaint,
 	"kubectl taint node NODE node.kubernetes.io/out-of-service-":                       printedTaint,
 
