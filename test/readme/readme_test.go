@@ -225,8 +225,10 @@ var typists = map[string]typist{
 	"kubectl logs --namespace crossplane-mysql-system deployment/crossplane-mysql": {"test/e2e/local_test.go",
 		`"logs", "--namespace", framework.SystemNamespace, "deployment/crossplane-mysql"`},
 
-	"kubectl annotate xmysql COMPOSITE crossplane-mysql.io/skip-backup=$(kubectl get xmysql COMPOSITE --output jsonpath={.metadata.uid})": printedSkip,
-	"kubectl annotate msi NAME crossplane-mysql.io/skip-backup=$(kubectl get msi NAME --output jsonpath={.metadata.uid})":                 printedSkip,
+	"kubectl annotate xmysql COMPOSITE crossplane-mysql.io/skip-backup=" +
+		"$(kubectl get xmysql COMPOSITE --output jsonpath={.metadata.uid})": printedSkip,
+	"kubectl annotate msi NAME crossplane-mysql.io/skip-backup=" +
+		"$(kubectl get msi NAME --output jsonpath={.metadata.uid})": printedSkip,
 	"kubectl get mysql NAME --output jsonpath={.spec.resourceRef.name}": {"test/e2e/life_test.go",
 		`NestedString(claim.Object, "spec", "resourceRef", "name")`},
 	"helm install crossplane-mysql dist/crossplane-mysql-0.1.0.tgz --namespace crossplane-mysql-system": byChart,
@@ -362,7 +364,8 @@ var typists = map[string]typist{
 
 // typedOnCluster lists further commands that the tests on a cluster run unchanged.
 var typedOnCluster = []string{
-	"kubectl get mysql", "kubectl get msb", "kubectl get msb --output wide", "kubectl get msbr", "kubectl get msbr --output wide", "kubectl describe msbr", "kubectl get db",
+	"kubectl get mysql", "kubectl get msb", "kubectl get msb --output wide", "kubectl get msbr",
+	"kubectl get msbr --output wide", "kubectl describe msbr", "kubectl get db",
 	"kubectl get pv -l app.kubernetes.io/component=backup",
 	"kubectl get platform", "kubectl get functions", "kubectl explain platform.spec",
 	"kubectl apply --server-side --force-conflicts -f package/install.yaml",
