@@ -58,6 +58,11 @@ func TestRecovery(t *testing.T) {
 		t.Errorf("want transaction %s and not %s, as planned, got %v", last, next, got)
 	}
 	s.Client().SeesRows(t, after)
+	report, err := framework.Kubectl(t.Context(), "logs", "--namespace", another.Namespace, "job/restore-"+another.Name+"-job",
+		"--container", "apply-log")
+	if err != nil || !strings.Contains(report, "The last transaction is "+last) {
+		t.Errorf("want the last transaction %s in the log of the restore Job, got %v: %s", last, err, report)
+	}
 
 	const executed = "SELECT REPLACE(@@gtid_executed, '\\n', '')"
 	set := strings.TrimSpace(s.Client().MustQuery(t, executed))

@@ -86,6 +86,12 @@ func inDemo(words string) typist { return typist{"test/demo/store.go", words} }
 // byProviderSQL is the test that uses provider-sql.
 var byProviderSQL = typist{"test/e2e/providersql_test.go", "func appliesProviderSQL("}
 
+// printedTaint is the test of the message that contains the taint of a lost node. No test shuts down a node.
+var printedTaint = typist{"controller/internal/instance/waiting_test.go", "out-of-service=nodeshutdown:NoExecute"}
+
+// printedSkip is the test of the message that contains the annotation. TestSkippedBackup sets it on a cluster.
+var printedSkip = typist{"controller/internal/lifecycle/next_test.go", `crossplane-mysql.io/skip-backup=" + xrUID`}
+
 // byToken returns the proof for a command about the namespace opt-in.
 func byToken(words string) typist { return typist{"test/e2e/token_test.go", words} }
 
@@ -156,6 +162,8 @@ var typists = map[string]typist{
 
 	"kubectl rollout restart deployment crossplane-mysql crossplane-mysql-gateway --namespace crossplane-mysql-system": {
 		"test/e2e/release_test.go", `"rollout", "restart", "deployment"`},
+	"kubectl rollout restart deployment --namespace default --selector app.kubernetes.io/managed-by=crossplane-mysql": {
+		"test/e2e/release_test.go", `"rollout", "restart", "deployment"`},
 	"kubectl rollout restart deployment NAME": {"test/e2e/release_test.go", `"rollout", "restart", "deployment"`},
 
 	"kubectl delete -k controller/deploy/controller": inRecords(`"delete", "--kustomize", "controller/deploy/controller"`),
@@ -216,6 +224,36 @@ var typists = map[string]typist{
 		"test/e2e/uninstall_test.go", "func runsPrintedCommands("},
 	"kubectl logs --namespace crossplane-mysql-system deployment/crossplane-mysql": {"test/e2e/local_test.go",
 		`"logs", "--namespace", framework.SystemNamespace, "deployment/crossplane-mysql"`},
+
+	"kubectl annotate xmysql COMPOSITE crossplane-mysql.io/skip-backup=" +
+		"$(kubectl get xmysql COMPOSITE --output jsonpath={.metadata.uid})": printedSkip,
+	"kubectl annotate msi NAME crossplane-mysql.io/skip-backup=" +
+		"$(kubectl get msi NAME --output jsonpath={.metadata.uid})": printedSkip,
+	"kubectl get mysql NAME --output jsonpath={.spec.resourceRef.name}": {"test/e2e/life_test.go",
+		`NestedString(claim.Object, "spec", "resourceRef", "name")`},
+	"helm install crossplane-mysql dist/crossplane-mysql-0.1.0.tgz --namespace crossplane-mysql-system": byChart,
+
+	`kubectl patch pvc backup-NAME-pvc --patch '{"spec":{"resources":{"requests":{"storage":"20Gi"}}}}'`: {
+		"test/e2e/faults_test.go", `kubectl patch pvc --namespace %s %s --patch '{"spec":{"resources":{"requests":{"storage":"2Gi"}}}}'`},
+	`kubectl patch mysql NAME --type=merge --patch '{"spec":{"backup":{"finalBackup":{"requireRestoreTest":false}}}}'`: {
+		"test/e2e/restorable_test.go", `"--patch", ` + "`" + `{"spec":{"backup":{"finalBackup":{"requireRestoreTest":false}}}}` + "`"},
+	"kubectl annotate mysql NAME crossplane.io/paused-": {"controller/internal/lifecycle/next_test.go",
+		`"kubectl annotate mysql db crossplane.io/paused-"`},
+	`kubectl annotate backupstore NAME --overwrite crossplane-mysql.io/answer="$(kubectl get backupstore NAME --output ` +
+		`jsonpath='{.status.challenge.text}' | age --decrypt --identity FILE)"`: {"test/e2e/store_test.go",
+		`"crossplane-mysql.io/answer=`},
+
+	"kubectl taint node NODE node.kubernetes.io/out-of-service=nodeshutdown:NoExecute": printedTaint,
+	"kubectl taint node NODE node.kubernetes.io/out-of-service-":                       printedTaint,
+
+	"kubectl logs job/restore-mysql-before-job --container apply-log": {"test/e2e/recovery_test.go",
+		`"logs", "--namespace", another.Namespace, "job/restore-"+another.Name+"-job", "--container", "apply-log"`},
+	"kubectl get mysql mysql-instance --output yaml": {"test/e2e/framework/dump.go", `"get", "mysql", s.Name, "--namespace"`},
+	"kubectl mysql restore --from mysql-instance --to mysql-before --at 2020-01-01T00:00:00Z --dry-run": {
+		"test/e2e/recovery_test.go", `"--at", "2020-01-01T00:00:00Z", "--dry-run"`},
+	"kubectl mysql restore --from mysql-instance --to mysql-before --at 2020-01-01T00:00:00Z --dry-run " +
+		"--filename mysql-instance.yaml": {
+		"controller/kubectl-mysql/kubectl_mysql_test.go", `&restoreCommand{From: "gone", To: "new", Filename: file`},
 
 	"kubectl logs deployment/NAME":  {"test/e2e/readme_test.go", `"kubectl logs deployment/" + s.Name`},
 	"kubectl describe backupstores": {"test/e2e/store_test.go", `"kubectl describe backupstores"`},
@@ -326,7 +364,8 @@ var typists = map[string]typist{
 
 // typedOnCluster lists further commands that the tests on a cluster run unchanged.
 var typedOnCluster = []string{
-	"kubectl get mysql", "kubectl get msb", "kubectl get msbr", "kubectl describe msbr", "kubectl get db",
+	"kubectl get mysql", "kubectl get msb", "kubectl get msb --output wide", "kubectl get msbr",
+	"kubectl get msbr --output wide", "kubectl describe msbr", "kubectl get db",
 	"kubectl get pv -l app.kubernetes.io/component=backup",
 	"kubectl get platform", "kubectl get functions", "kubectl explain platform.spec",
 	"kubectl apply --server-side --force-conflicts -f package/install.yaml",

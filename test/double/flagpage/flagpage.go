@@ -59,7 +59,7 @@ func flagRow(f *kong.Flag) string {
 	case f.Negated, f.Tag.Negatable != "" && f.Default == "true":
 		name = "`--[no-]" + f.Name
 	case !f.IsBool() && f.Default == "":
-		name += "=" + strings.Trim(f.FormatPlaceHolder(), `"`)
+		name += "=" + escapePipe(strings.Trim(f.FormatPlaceHolder(), `"`))
 	}
 	name += "`"
 	if f.Short != 0 {
@@ -77,9 +77,12 @@ func flagRow(f *kong.Flag) string {
 
 // Cell converts a help text to Markdown for a table cell.
 func Cell(help string) string {
-	text := strings.ReplaceAll(help, "|", `\|`)
+	text := escapePipe(help)
 	if strings.Count(text, ". ") == 0 { // A cell with one sentence is a phrase.
 		text = strings.TrimSuffix(text, ".")
 	}
 	return text
 }
+
+// escapePipe escapes pipes, which would end a table cell. This is also required in inline code.
+func escapePipe(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
