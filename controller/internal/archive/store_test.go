@@ -25,7 +25,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/test/storetest"
 )
 
-// A remotePlace is a data volume whose backups are written to a store.
+// A remotePlace has a data volume, and a backup gateway to a store for the backups of that volume.
 type remotePlace struct {
 	place
 	*gatewaytest.Gateway

@@ -57,7 +57,7 @@ func backUpInstance(s *instance.State, announcement string, first func(*instance
 		return step, true
 	}
 	if s.Record() == nil && s.OwnEntry() == nil {
-		if s.StoreFailure != "" { // It is unknown whether the number is free.
+		if s.StoreFailure != "" { // The store may contain a backup with this number.
 			return steps.Step{Action: steps.Wait, After: steps.RequeueLater, Attempt: steps.AttemptAnnounced,
 				Message: announcement + ": " + s.StoreFailure}, true
 		}

@@ -24,7 +24,7 @@ const (
 // An EffectKind is the kind of change that an event of a transaction makes.
 type EffectKind string
 
-// Kinds of effects.
+// Values of EffectKind.
 const (
 	EffectInsert    EffectKind = "INSERT"
 	EffectUpdate    EffectKind = "UPDATE"

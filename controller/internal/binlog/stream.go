@@ -28,7 +28,7 @@ const (
 	silence = 30 * time.Second
 )
 
-// A Source is a server whose binary log is read.
+// A Source describes how to connect to the MySQL server whose binary log is read.
 type Source struct {
 	redact.All
 
@@ -63,7 +63,7 @@ type Stream struct {
 	limit *loginConn
 	scan  scanner
 	id    uint32
-	// closed is closed with the stream.
+	// closed is a channel that Close closes, so that a packet stops waiting for memory.
 	closed  chan struct{}
 	closing sync.Once
 }
@@ -115,7 +115,7 @@ func Connect(ctx context.Context, s Source) (*Stream, error) {
 	return out, nil
 }
 
-// Start makes the server send all transactions that are not in a set.
+// Start makes the server send all transactions that are not in the given set.
 func (s *Stream) Start(after Set) error {
 	_ = s.conn.SetDeadline(time.Now().Add(loginTime))
 	for _, statement := range []string{

@@ -16,7 +16,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// An index assigns the objects of a cluster to instances.
+// An index finds the objects of each instance among the objects of a cluster.
 type index struct {
 	*Cluster
 

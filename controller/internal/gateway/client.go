@@ -125,7 +125,7 @@ func passes(err error) bool {
 	return false
 }
 
-// A call is a request to the gateway that can be repeated.
+// A call is a request of a Job to the gateway. The client can repeat it.
 type call struct {
 	method, place, key string
 	query              url.Values

@@ -32,7 +32,7 @@ type pace struct {
 	waited time.Duration
 }
 
-// left returns how much longer the gateway may wait.
+// left returns how much longer the gateway may wait for the next bytes of the body.
 func (p *pace) left() time.Duration {
 	all := p.grace + time.Duration(float64(p.bytes)/float64(p.rate)*float64(time.Second))
 	return min(all-p.waited, idle)

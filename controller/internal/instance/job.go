@@ -42,7 +42,7 @@ type Job struct {
 	Succeeded *corev1.ContainerStateTerminated
 }
 
-// Jobs are the Jobs of an instance.
+// Jobs contains the Jobs of an instance that restore, back up, wipe or prune its data.
 type Jobs struct {
 	// RestoreJob runs in the instance's own namespace. The other Jobs run at its JobLocation.
 	RestoreJob, BackupJob, WipeJob, PruneJob *Job

@@ -159,7 +159,7 @@ func newWorldOf(t *testing.T, crashAt int, after bool, objects []client.Object) 
 // A way is a method to delete an instance. Its value names what a user deleted or removed.
 type way string
 
-// home is the namespace of the instance.
+// home is the namespace of the tested instance.
 const home = "default"
 
 // The tested ways to delete an instance.
@@ -246,7 +246,7 @@ func deleted(way way) []client.Object {
 
 func onNodeAffinity() *corev1.VolumeNodeAffinity { return agent.OnNode("node1") }
 
-// turn completes the Jobs that the controller created.
+// turn marks the Jobs that the controller created as complete, and adds the pods with their reports.
 func (w *world) turn(ctx context.Context, t *testing.T) {
 	t.Helper()
 	l := &batchv1.JobList{}

@@ -317,7 +317,7 @@ func TestNext(t *testing.T) {
 				s.BackupPV.Spec.HostPath = &corev1.HostPathVolumeSource{}
 			}), want: steps.RecordPreviousBackup},
 
-		// A Database.
+		// A Database instead of a MySQL.
 		"Ephemeral": {reason: "A Database without storageSize has no data to protect.", state: running(ephemeral),
 			want: steps.NoOp},
 		"EphemeralClaim": {reason: "A Database claim without storageSize will have no data to protect.",
@@ -428,7 +428,7 @@ func TestNext(t *testing.T) {
 		"DiscardFenced": {reason: "The server must also be stopped if the data is deleted without a backup.",
 			state: fenced(deployment(1), discard), want: steps.StopServer},
 
-		// Back up.
+		// The data is being backed up.
 		"StartBackup": {reason: "The server is stopped, so its data must be copied.",
 			state: fenced(), want: steps.CreateBackupJob},
 		"BackupPlace": {reason: "A deleted backup PVC must be created again.",
@@ -716,7 +716,7 @@ func TestNext(t *testing.T) {
 			state: running(dead, neverHadVolume, func(s *instance.State) { s.XR.Status.Started = true; s.DataPVC = nil }),
 			want:  steps.CreateBackup},
 
-		// Release.
+		// The data and the other objects are released after the backup.
 		"Prune": {reason: "Expired backups must be deleted after the newer backup is verified.",
 			state: verifiedState(older(3)), want: steps.CreatePruneJob},
 		"PruneKeeps": {reason: "There are no more backups than the retention keeps.", state: verifiedState(older(2)),

@@ -351,7 +351,7 @@ func chosen(s *instance.State) {
 	s.XR.Status.Restore = &v1.RestoreStatus{Backup: s.Records[0].Name, Phase: v1.RestoreRunning}
 }
 
-// left adds the backup volume of the previous namespace.
+// left adds the backup volume of the previous namespace, which contains the backup that the function chose.
 func left(s *instance.State) {
 	chosen(s)
 	s.EarlierBackupPV = backupsOn("pvc-0", earlierUID)

@@ -13,11 +13,11 @@ import (
 // ErrDamaged is the error for a manifest that was changed after it was written.
 var ErrDamaged = errors.New("the archived binary log is damaged")
 
-// A Reader reads the timelines of one instance.
+// A Reader reads from a bucket the timelines of one instance's archived binary log.
 type Reader struct {
 	Bucket bucket
 	Key    store.SigningKey
-	// Log is the prefix of all timelines.
+	// Log is the prefix of all timelines in the bucket.
 	Log string
 }
 
@@ -39,7 +39,7 @@ func (r Reader) Timelines(ctx context.Context) ([]Timeline, error) {
 	return out, nil
 }
 
-// A Last is the last segment of a timeline.
+// A Last is a segment with its timeline and manifest. In most cases, it is the last segment of the timeline.
 type Last struct {
 	Timeline
 
@@ -146,7 +146,7 @@ func (r Reader) FindAfter(ctx context.Context, last *Last, micros uint64) (*Last
 	return r.findFirst(ctx, last, func(m *Manifest) (bool, error) { return m.MaxTime > micros, nil })
 }
 
-// MaxSteps is the maximum number of segments with a step of the clock that FindStep reads.
+// MaxSteps is the maximum number of segments that FindStep reads. In each of them, the server's clock went backwards.
 const MaxSteps = 100
 
 // FindStep returns the segment of a timeline in which a time is ambiguous because the clock of the server went
@@ -199,7 +199,7 @@ func (r Reader) findFirst(ctx context.Context, last *Last, isWanted func(*Manife
 		if err != nil {
 			return nil, err
 		}
-		if m == nil { // All up to the last one that was found are damaged or lost.
+		if m == nil { // All manifests from here to the segment found last are damaged or lost.
 			high = middle
 			continue
 		}
@@ -207,7 +207,7 @@ func (r Reader) findFirst(ctx context.Context, last *Last, isWanted func(*Manife
 		case err != nil:
 			return nil, err
 		case ok:
-			found, high = m, middle // A damaged one in between cannot be returned.
+			found, high = m, middle // A segment between middle and m has a damaged manifest, so it cannot be returned.
 		default:
 			low = m.Number + 1
 		}
@@ -223,7 +223,7 @@ func (r Reader) readableFrom(ctx context.Context, t Timeline, from, before int64
 			return m, err
 		}
 	}
-	return nil, nil //nolint:nilnil // There is none, which is no error.
+	return nil, nil //nolint:nilnil // All these manifests are damaged or lost, which is no error.
 }
 
 // isUnreadable reports whether a manifest is damaged or lost.

@@ -42,7 +42,7 @@ type model struct {
 	// isSteady is true if the clock of the server never goes backwards.
 	isSteady bool
 	bug      *designBug
-	// seen are the timelines that were reported.
+	// seen contains the prefixes of the timelines that archivers have reported.
 	seen   map[string]bool
 	latest [2]Progress
 	// processes is the number of archivers at the same time. isPlain is true for one archiver without faults.
@@ -80,7 +80,7 @@ func (m *model) complainf(format string, args ...any) {
 	m.problems = append(m.problems, fmt.Sprintf(format, args...))
 }
 
-// inject returns a random fault.
+// inject returns a random fault for a request to the fake bucket, or no fault.
 func (m *model) inject(verb, _ string) fakelog.Fault {
 	if m.rand.IntN(100) >= m.faults {
 		return fakelog.Fault{}
@@ -164,7 +164,7 @@ func (m *model) runProcess(ctx context.Context, process int) {
 	}
 }
 
-// checkReport checks a progress at the moment of the report.
+// checkReport checks that a reported progress is correct at the time of the report.
 func (m *model) checkReport(p Progress) {
 	m.mu.Lock()
 	isNew := !m.seen[p.Timeline.Prefix]
@@ -220,7 +220,8 @@ func (m *model) reader() Reader {
 	return Reader{Bucket: &fakelog.Bucket{Objects: m.objects}, Key: m.key, Log: modelLog}
 }
 
-// act does one random thing to the server.
+// act changes the fake server at random: it commits transactions, resets the log, breaks connections or steps the
+// clock.
 func (m *model) act() {
 	switch k := m.rand.IntN(100); {
 	case k < 60:
@@ -338,14 +339,14 @@ func (m *model) checkEnd() {
 	}
 }
 
-// An archived transaction is a transaction of the archive.
+// An archivedTransaction is a transaction that was read from a segment of the archive.
 type archivedTransaction struct {
 	binlog.Begin
 
 	raw []byte
 }
 
-// A collector collects transactions.
+// A collector is a binlog.Visitor that stores the transactions of a segment.
 type collector []archivedTransaction
 
 func (c *collector) Begin(b binlog.Begin) (bool, error) {

@@ -11,7 +11,7 @@ import (
 const (
 	// maxPruned is the maximum number of segments that are deleted in one call. The archiver stores nothing meanwhile.
 	maxPruned = 10
-	// pruneTime is the time until the next call if there is more to delete.
+	// pruneTime is the time until prune deletes again if there is more to delete.
 	pruneTime = 5 * time.Second
 	// othersTime is the interval at which older timelines are pruned.
 	othersTime = time.Hour
@@ -26,7 +26,7 @@ type pruning struct {
 	// limit is the number of the last segment in the written head. A reader begins with that segment, so neither this
 	// segment nor later ones are deleted.
 	limit int64
-	// next is the time of the next call. nextOthers is the time at which the older timelines are pruned again.
+	// next is the time at which prune deletes again. nextOthers is the time at which it next deletes older timelines.
 	next, nextOthers time.Time
 }
 
