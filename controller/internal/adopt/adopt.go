@@ -45,7 +45,7 @@ type Adoption struct {
 	// Of identifies the instance whose backups are imported. Its XR is empty, because the backups belong to all
 	// instances with this kind, namespace and name.
 	Of v1.Instance
-	// AgentImage is the image of the Job.
+	// AgentImage is the image of the Job that reads the volume. It is the controller's image unless --image is set.
 	AgentImage string
 	// Resources are the resources of the Job, or nil for the default.
 	Resources *corev1.ResourceRequirements

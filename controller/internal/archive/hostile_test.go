@@ -25,7 +25,7 @@ import (
 type crafted struct {
 	headers []tar.Header
 	content string
-	// manifest and raw modify the valid manifest and archive.
+	// manifest modifies the valid manifest, and raw modifies the tar file before it is compressed.
 	manifest func(*archiveManifest)
 	raw      func([]byte) []byte
 }

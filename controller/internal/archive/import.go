@@ -266,7 +266,7 @@ func (t foreignTree) statForeign(name string) (*entry, error) {
 	return e, nil
 }
 
-// copyTo copies the tree to a target.
+// copyTo copies the data directory of the foreign server to a target.
 func (t foreignTree) copyTo(ctx context.Context, dst target, m *agent.Meter) error {
 	return t.walk(ctx, func(e *entry) error {
 		w, err := dst.beginEntry(e)

@@ -22,7 +22,7 @@ import (
 type layout struct {
 	// directory is the path of the data directory on the volume, or "." for the root.
 	directory string
-	// files and folders are further entries of the volume.
+	// files are additional files on the volume: the content by the path. dirs are additional directories.
 	files map[string]string
 	dirs  []string
 	// owner is the user and the group of all entries.

@@ -192,7 +192,7 @@ func (r *Remote) encrypt(writer io.Writer, proof verificationKey) (io.WriteClose
 
 type plain struct{ io.Writer }
 
-// Close does nothing.
+// Close does nothing, because the output is not encrypted.
 func (plain) Close() error { return nil }
 
 // verifyRemote verifies the archive: it reads all of it back from the store, as a restore does.

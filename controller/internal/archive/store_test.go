@@ -336,7 +336,7 @@ func TestRealStoreBreaks(t *testing.T) {
 	}
 }
 
-// TestRealStoreUnpack unpacks an archive for a restore test.
+// TestRealStoreUnpack checks that an archive in a store can be unpacked to a volume for a restore test.
 func TestRealStoreUnpack(t *testing.T) {
 	p := newRemotePlace(t)
 	want := restorable(t, p.dataOf(p.data))

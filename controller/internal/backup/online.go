@@ -70,7 +70,7 @@ func withdrawClone(s *instance.State, step steps.Step) []change.Change {
 	return out
 }
 
-// serverOf returns the server of this instance and its identity.
+// serverOf returns how to reach the running server of this instance, with the CA certificates that verify it.
 func serverOf(s *instance.State) change.Server {
 	in := change.Server{Of: s.Instance}
 	if s.XR.Status.TLS != nil {

@@ -110,7 +110,7 @@ func newLoginConn(c net.Conn) *loginConn {
 	return out
 }
 
-// Read implements net.Conn.
+// Read reads from the connection. It returns an error if the server has sent too many bytes.
 func (c *loginConn) Read(p []byte) (int, error) {
 	if c.left.Load() <= 0 {
 		return 0, errTalkative

@@ -89,7 +89,7 @@ func Connect(ctx context.Context, s Source) (*Stream, error) {
 			return nil, err
 		}
 		out.limit = newLoginConn(c)
-		// The client does not end a login with its context.
+		// The client library does not stop a login when ctx ends, so the connection is closed.
 		unregister = context.AfterFunc(ctx, func() { _ = c.Close() })
 		return out.limit, nil
 	}
@@ -151,7 +151,7 @@ func (s *Stream) Start(after Set) error {
 type Part struct {
 	// Begin is the transaction that begins with this part, or nil.
 	Begin *Begin
-	// Raw is the part. It is empty for a heartbeat.
+	// Raw contains the bytes of the part. It is empty for a heartbeat.
 	Raw []byte
 	// IsEnd is true for the last part of a transaction.
 	IsEnd bool

@@ -43,7 +43,7 @@ const (
 	ReportLost steps.Action = "ReportLost"
 )
 
-// An ArchiveStep is the next action for one backup.
+// An ArchiveStep is the next action of the controller on a BackupRecord, a catalog entry or a volume.
 type ArchiveStep struct {
 	Action  steps.Action
 	Message string

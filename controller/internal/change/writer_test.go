@@ -45,7 +45,7 @@ func read(t *testing.T, kube client.Client, name string) *corev1.Secret {
 	return s
 }
 
-// data returns the data of all Secrets, by name and key.
+// data returns the data of all Secrets in the fake API server, by name and key.
 func data(t *testing.T, kube client.Client) map[string]string {
 	t.Helper()
 	l := &corev1.SecretList{}

@@ -55,7 +55,7 @@ const (
 	StartedName = ".started.json"
 	// HalfPrefix is the name prefix of a directory into which an archive is unpacked.
 	HalfPrefix = ".restore-"
-	// LostAndFound belongs to the file system.
+	// LostAndFound is a directory that belongs to the file system, and not to the server.
 	LostAndFound = "lost+found"
 )
 

@@ -27,7 +27,7 @@ type index struct {
 	living, orphaned map[types.UID]bool
 }
 
-// A subject contains all objects of one instance.
+// A subject contains the objects of all instances that have the same kind, namespace and name.
 type subject struct {
 	key   instance.Key
 	claim *instance.Composite

@@ -78,7 +78,7 @@ type patientReader struct {
 
 func (p *patientReader) Read(raw []byte) (int, error) {
 	begin := time.Now()
-	_ = p.control.SetReadDeadline(begin.Add(p.pace.left())) // As above.
+	_ = p.control.SetReadDeadline(begin.Add(p.pace.left())) // If this fails, the timeout of the connection applies.
 	n, err := p.from.Read(raw)
 	p.pace.moved(n, time.Since(begin))
 	return n, p.pace.explain(err)

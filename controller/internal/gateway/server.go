@@ -38,7 +38,7 @@ const (
 // write nothing below its prefix.
 const ManifestName = "manifest.json"
 
-// A Server serves the requests of Jobs.
+// A Server is the HTTP handler of the backup gateway, which gives Jobs access to stores.
 type Server struct {
 	redact.All
 

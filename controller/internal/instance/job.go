@@ -26,7 +26,7 @@ type Job struct {
 	Pods []corev1.Pod
 	// Report is the report of the product's container, or nil.
 	Report *agent.Report
-	// Progress is the last progress from the log.
+	// Progress is the last progress that the Job's program has written to its log, or nil.
 	Progress *agent.Progress
 	// PodFailure is the reason why the pod is not running, as reported by the kubelet or the scheduler.
 	PodFailure string

@@ -25,7 +25,7 @@ func (k Key) Instance(xr types.UID) v1.Instance {
 	return v1.Instance{Kind: k.Kind, Namespace: k.Namespace, Name: k.Name, XR: xr}
 }
 
-// Labels that Crossplane adds to an XR.
+// Labels of an XR with which Crossplane names the claim of the XR.
 const (
 	labelClaimNamespace = "crossplane.io/claim-namespace"
 	labelClaimName      = "crossplane.io/claim-name"

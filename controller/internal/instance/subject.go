@@ -16,7 +16,7 @@ type Request struct {
 	// Name and UID identify the Backup object.
 	Name string
 	UID  types.UID
-	// Method is the backup method.
+	// Method is the requested backup method, Cold or Online.
 	Method v1.BackupMethod
 }
 

@@ -188,7 +188,7 @@ func restKinds() []schema.GroupVersionKind {
 	}
 }
 
-// readLeftovers reads the remaining objects that were created for this instance.
+// readLeftovers reads the Deployment, Service, Secrets and other small objects that were created for this instance.
 func readLeftovers(ctx context.Context, r client.Reader, basis *Basis) ([]client.Object, error) {
 	var out []client.Object
 	instanceID, home := basis.Instance, basis.Instance.Namespace

@@ -33,7 +33,7 @@ import (
 
 var errCrash = errors.New("crash")
 
-// A world is a cluster in memory in which an instance is deleted.
+// A world is a fake API server with one instance. It can crash the controller before or after any write.
 type world struct {
 	client.WithWatch
 
@@ -285,7 +285,7 @@ func (w *world) turn(ctx context.Context, t *testing.T) {
 	}
 }
 
-// nothingOutside is a server that stores no data outside of its data directory.
+// nothingOutside is a fake of change.Servers, whose server stores no data outside of its data directory.
 type nothingOutside struct{ change.Servers }
 
 func (nothingOutside) CheckData(context.Context, *change.Server) error { return nil }

@@ -31,10 +31,10 @@ const (
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// A variation is one difference from the state of a running instance.
+// A variation changes the healthy instance that running returns into the state that a test needs.
 type variation func(*instance.State)
 
-// running returns an instance with protected data, for which there is nothing to do.
+// running returns an existing instance whose data is protected, so that the controller has nothing to do.
 func running(changes ...variation) *instance.State {
 	instanceID := v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "db", XR: xrUID}
 	s := instance.NewState(instance.Subject{

@@ -223,7 +223,7 @@ func (r Reader) readableFrom(ctx context.Context, t Timeline, from, before int64
 			return m, err
 		}
 	}
-	return nil, nil //nolint:nilnil // All these manifests are damaged or lost, which is no error.
+	return nil, nil //nolint:nilnil // There is none, which is no error.
 }
 
 // isUnreadable reports whether a manifest is damaged or lost.

@@ -116,12 +116,12 @@ func (t Timeline) Begun() (time.Time, error) {
 // Name returns the name of the timeline, which is the last part of the prefix.
 func (t Timeline) Name() string { return path.Base(t.Prefix) }
 
-// ManifestKey returns the name of the manifest of a segment.
+// ManifestKey returns the key in the bucket of the manifest of a segment.
 func (t Timeline) ManifestKey(number int64) string {
 	return path.Join(t.Prefix, numberText(number)+manifestSuffix)
 }
 
-// SegmentKey returns the name of a segment.
+// SegmentKey returns the key in the bucket of the object with the transactions of a segment.
 func (t Timeline) SegmentKey(m *Manifest) string { return path.Join(t.Prefix, m.Segment) }
 
 func (t Timeline) headKey() string { return path.Join(t.Prefix, headName) }
@@ -156,7 +156,7 @@ func ParseTrusted(raw []byte, number int64) (*Manifest, error) {
 	return m, m.checkFields(number)
 }
 
-// BeforeSegment returns the transactions before the segment.
+// BeforeSegment returns the set of all transactions before the segment.
 func (m *Manifest) BeforeSegment() (binlog.Set, error) {
 	set, err1 := binlog.ParseSet(m.GTIDs)
 	until, err2 := binlog.ParseSet(m.Until)

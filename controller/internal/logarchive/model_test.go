@@ -100,7 +100,7 @@ func (m *model) inject(verb, _ string) fakelog.Fault {
 	}
 }
 
-// newArchiver returns the archiver of one process.
+// newArchiver returns an archiver of the fake server and the fake bucket. process is 0 or 1.
 func (m *model) newArchiver(process int) *Archiver {
 	var b bucket = &fakelog.Bucket{Objects: m.objects, Inject: m.inject}
 	if m.bug != nil && m.bug.bucket != nil {
@@ -503,7 +503,7 @@ func isPartOf(start binlog.Set, found []archivedTransaction, g *fakelog.Generati
 	return true
 }
 
-// newModel returns a model for a seed.
+// newModel returns a model. The seed determines its faults and its operations.
 func newModel(seed uint64, bug *designBug) *model {
 	r := rand.New(&lockedSource{pcg: rand.NewPCG(seed, 1)}) //nolint:gosec // A test needs no secure random numbers.
 	m := &model{rand: r, server: fakelog.NewServer(), objects: fakelog.NewObjects(), key: store.NewSigningKey(), bug: bug,
@@ -532,7 +532,7 @@ func runSeed(t *testing.T, seed uint64, bug *designBug) (problem string) {
 	return problem
 }
 
-// seeds returns the number of seeds. SEEDS sets another one.
+// seeds returns how many seeds a test runs. The environment variable SEEDS replaces the usual number.
 func seeds(t *testing.T, usual uint64) uint64 {
 	t.Helper()
 	if text := os.Getenv("SEEDS"); text != "" {
@@ -586,5 +586,5 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// isSegment reports whether an object contains transactions.
+// isSegment reports whether a key belongs to an object with transactions.
 func isSegment(key string) bool { return strings.Contains(path.Base(key), segmentSuffix) }

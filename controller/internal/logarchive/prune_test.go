@@ -42,7 +42,7 @@ func (p *pruner) start() (stop func()) {
 	}
 }
 
-// check checks the archive before each request.
+// check fails the test if too many objects are deleted at once, or a segment that a reader may need.
 func (p *pruner) check(verb, key string) fakelog.Fault {
 	line := Timeline{strings.TrimSuffix(key[:strings.LastIndex(key, "/")], "/")}
 	number, isManifest := numberOf(key)

@@ -55,7 +55,7 @@ func newUpload(ctx context.Context, b bucket, key string) *upload {
 	return &upload{ctx: ctx, bucket: b, key: key, sum: sha256.New()}
 }
 
-// Write implements io.Writer.
+// Write adds bytes to the object, and sends each full part to the bucket.
 func (u *upload) Write(p []byte) (int, error) {
 	u.sum.Write(p)
 	u.size += int64(len(p))
@@ -137,10 +137,10 @@ func newSegment(u *upload, f binlog.Format, before binlog.Set, recipients []age.
 
 type nopCloser struct{ io.Writer }
 
-// Close does nothing.
+// Close does nothing, because the upload is finished by createObject.
 func (nopCloser) Close() error { return nil }
 
-// addPart appends a part of a transaction.
+// addPart appends a part of a transaction to the segment.
 func (s *segment) addPart(p binlog.Part) error {
 	if b := p.Begin; b != nil {
 		s.digest.Reset()
