@@ -191,7 +191,8 @@ func TestImportLayoutNamed(t *testing.T) {
 	}
 }
 
-// TestImportHostileVolume checks what is refused, and that nothing is written then.
+// TestImportHostileVolume checks that an import refuses a volume with dangerous contents, such as links, and writes
+// nothing.
 func TestImportHostileVolume(t *testing.T) {
 	bitnami := layouts["Bitnami"]
 	link := func(target string) func(*testing.T, string) {

@@ -45,7 +45,7 @@ type world struct {
 	empty bool
 	// off is the difference between the clocks of the controller and the cluster.
 	off time.Duration
-	// violated describes an object that was deleted too early.
+	// violated describes which object the controller has deleted too early. It is empty if there is none.
 	violated string
 }
 

@@ -126,7 +126,7 @@ func composite(kind, name, uid string) *instance.Composite {
 	return &instance.Composite{Unstructured: u}
 }
 
-// blocked writes status.internal.blockedBy.
+// blocked sets status.internal.blockedBy, in which the controller reports why the instance does not start.
 func blocked(reason, blocker string) variation {
 	return func(s *instance.State) { s.XR.Status.BlockedBy = &v1.Blocker{Reason: reason, Message: blocker} }
 }

@@ -194,8 +194,8 @@ func (m *model) checkReport(p Progress) {
 	}
 }
 
-// checkGeneration checks that the log of the server continues a segment, or that the server had no other transactions
-// at the time of a progress.
+// checkGeneration checks that the server's current log contains the last archived transaction. This is not necessary if
+// the archive is complete only until a time before that log.
 func (m *model) checkGeneration(g *fakelog.Generation, p Progress, l *Last) {
 	isOlder := func(t fakelog.Transaction) bool { return t.Time >= g.Begun && t.Time < uint64(p.Until.UnixMicro()) }
 	if slices.ContainsFunc(g.Log, isOlder) && !slices.ContainsFunc(g.Log, func(t fakelog.Transaction) bool {
@@ -419,8 +419,8 @@ func (m *model) checkTimeline(line Timeline) error {
 	return nil
 }
 
-// isComplete reports whether a generation of the server committed the transactions of a set before a time. It is always
-// true if the clock of the server may go backwards.
+// isComplete reports whether all transactions of a set were committed before a time, in one of the server's logs. It is
+// always true if the clock of the server may go backwards.
 func (m *model) isComplete(set binlog.Set, before uint64) (ok bool) {
 	m.server.Visit(func(all []*fakelog.Generation) {
 		ok = !m.isSteady || slices.ContainsFunc(all, func(g *fakelog.Generation) bool {

@@ -64,7 +64,8 @@ func (s *session) prune(ctx context.Context) error {
 	return unlessDenied(err)
 }
 
-// unlessDenied returns nil for a store that permits no deletion, and for a damaged manifest. The archive must go on.
+// unlessDenied returns nil if the store permits no deletion, or if a manifest is damaged. The archiver must not stop
+// then.
 func unlessDenied(err error) error {
 	if store.Is(err, store.Denied) || errors.Is(err, ErrDamaged) {
 		return nil
