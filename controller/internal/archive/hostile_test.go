@@ -383,8 +383,8 @@ func TestDamage(t *testing.T) {
 	must(t, err)
 }
 
-// TestTooManyDirectories checks that a backup's verification refuses an archive with too many directories to be restored.
-// Verification and restore must have the same limit.
+// TestTooManyDirectories checks that the verification of a backup refuses an archive with too many directories for a
+// restore. Verification and restore must have the same limit.
 func TestTooManyDirectories(t *testing.T) {
 	dir := &entry{name: "shop", mode: os.ModeDir | 0o700}
 	d := &drain{dirs: maxDirs - 1}

@@ -77,7 +77,8 @@ type Decision struct {
 	Grows  bool
 	// FileSystem is the size of the file system before the growth, to store in the status with the new size.
 	FileSystem int64
-	// Reason and Message are the new reason and the new message of the condition StorageAutogrow. An empty reason keeps the previous report.
+	// Reason and Message are the new reason and message of the condition StorageAutogrow. An empty reason keeps the
+	// previous ones.
 	Reason, Message string
 	// Memory is the state that the controller must pass as Input.Memory to the next decision about this volume.
 	Memory Memory

@@ -142,7 +142,7 @@ func TestOneStepAtATime(t *testing.T) {
 	var sizes []int64
 	for minute := range 200 {
 		in.Now = noon().Add(time.Duration(minute) * time.Minute)
-		switch { // Each of these takes a minute.
+		switch { // Each of these reactions of Kubernetes takes a minute.
 		case in.Volume.Request < in.Grown:
 			in.Volume.Request = in.Grown
 		case in.Volume.Capacity < in.Volume.Request:

@@ -101,8 +101,8 @@ func isScaledDown(d *appsv1.Deployment) bool {
 		d.Status.Replicas == 0
 }
 
-// DiscardAttempt deletes the objects of a backup that has finished or is no longer needed, and then takes the given action.
-// A verified backup is kept.
+// DiscardAttempt deletes the objects of a backup that has finished or is no longer needed, and then takes the given
+// action. A verified backup is kept.
 func DiscardAttempt(s *instance.State, end steps.Action) steps.Step {
 	switch r := s.Record(); {
 	case s.BackupJob != nil:

@@ -106,8 +106,8 @@ func CloneJob(s *instance.State, b *agent.Backup, access corev1.Volume) *batchv1
 	return j
 }
 
-// mountServerVolumes schedules the pod to the server's node. The backup volume is then provisioned near that node, because
-// the Job of a deletion mounts it together with the data volume.
+// mountServerVolumes schedules the pod to the server's node. The backup volume is then provisioned near that node,
+// because the Job of a deletion mounts it together with the data volume.
 func mountServerVolumes(s *instance.State, pod *corev1.PodSpec) {
 	pods := s.Instance.ServerSelector()
 	pods[v1.LabelInstance] = s.Instance.Key()

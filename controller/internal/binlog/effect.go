@@ -122,7 +122,7 @@ func (r *Effects) readTable(body []byte) error {
 			return ""
 		}
 		out := string(take(int(size[0])))
-		take(1) // It ends with a zero.
+		take(1) // The name ends with a zero byte.
 		return out
 	}
 	schema, table := name(), name()

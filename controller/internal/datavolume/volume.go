@@ -238,7 +238,7 @@ func (v *Volume) CheckNothing() error {
 				return err
 			}
 			inodes = append(inodes, inodeOf(info))
-			if made, err := v.Lstat(path.Join(name, importedData)); err == nil { // An import is one level deeper.
+			if made, err := v.Lstat(path.Join(name, importedData)); err == nil { // The data of an import is one level deeper.
 				inodes = append(inodes, inodeOf(made))
 			}
 		default:

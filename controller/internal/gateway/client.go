@@ -266,7 +266,7 @@ func (r *objectReader) Read(p []byte) (int, error) {
 		default:
 			time.Sleep(firstPause)
 		}
-		_ = r.body.Close() // It is broken.
+		_ = r.body.Close() // The connection is broken.
 		if err := r.resume(); err != nil {
 			return 0, err
 		}

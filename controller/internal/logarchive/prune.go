@@ -81,7 +81,7 @@ func (s *session) pruneOthers(ctx context.Context, before time.Time) (isDone boo
 	}
 	for _, t := range all {
 		if t == s.line {
-			break // Later timelines do not exist.
+			break // The current timeline is the newest one.
 		}
 		isDone, err := s.Remove(ctx, t, before)
 		if errors.Is(err, ErrDamaged) || store.Is(err, store.NotFound) {
