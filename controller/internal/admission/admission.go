@@ -70,7 +70,7 @@ func (g Grant) allows(a authorizer.Attributes) bool {
 	})
 }
 
-// Policies evaluates the policies of a manifest file.
+// Policies evaluates the admission policies in a manifest file.
 type Policies struct {
 	plugin  *validating.Plugin
 	objects admission.ObjectInterfaces

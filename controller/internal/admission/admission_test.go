@@ -52,7 +52,7 @@ func pvc(t *testing.T) *corev1.PersistentVolumeClaim {
 	return made(t, "../lifecycle/testdata/backup-claim.yaml", &corev1.PersistentVolumeClaim{})
 }
 
-// ours returns the labels of an instance.
+// ours returns the labels that the controller sets on the objects of the test instance default/db.
 func ours() map[string]string {
 	return v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "db", XR: "x"}.Labels()
 }

@@ -15,9 +15,9 @@ import (
 // The following users send requests in the tests of instances without claims.
 const (
 	crossplane = "system:serviceaccount:crossplane-system:crossplane"
-	// tenant may do everything in its namespace.
+	// tenant is a user to whom RBAC allows everything in its own namespace.
 	tenant = "tenant"
-	// operator may do everything with MySQLs in all namespaces, as Crossplane's own roles allow.
+	// operator is a user who may do everything with MySQLs in all namespaces, as Crossplane's own roles allow.
 	operator = "operator"
 )
 

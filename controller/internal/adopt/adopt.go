@@ -37,7 +37,7 @@ const (
 	maxLine = 128 << 10
 )
 
-// An Adoption imports the backups on the volume of a PersistentVolumeClaim.
+// An Adoption imports the backups on the volume of a PersistentVolumeClaim into the backup catalog of this cluster.
 type Adoption struct {
 	Kube client.Client
 	// Log reads the log of a container from its beginning.
@@ -45,7 +45,7 @@ type Adoption struct {
 	// Of identifies the instance whose backups are imported. Its XR is empty, because the backups belong to all
 	// instances with this kind, namespace and name.
 	Of v1.Instance
-	// AgentImage is the image of the Job.
+	// AgentImage is the image of the Job that reads the volume. It is the controller's image unless --image is set.
 	AgentImage string
 	// Resources are the resources of the Job, or nil for the default.
 	Resources *corev1.ResourceRequirements
@@ -202,7 +202,7 @@ func (a *Adoption) survey(ctx context.Context, p *place) (found []agent.Found, e
 	}
 }
 
-// readLog reads the log of the terminated pod.
+// readLog reads the log of the terminated pod of the import Job, which contains what the Job found on the volume.
 func (a *Adoption) readLog(ctx context.Context, pod *corev1.Pod) ([]agent.Found, error) {
 	log, err := a.Log(ctx, pod.Namespace, pod.Name, v1.ComponentSurvey)
 	if err != nil {
@@ -212,7 +212,7 @@ func (a *Adoption) readLog(ctx context.Context, pod *corev1.Pod) ([]agent.Found,
 	return readFound(log)
 }
 
-// readFound parses the log of the Job.
+// readFound parses the log of the import Job, and returns what the Job found in each directory of the volume.
 func readFound(log io.Reader) ([]agent.Found, error) {
 	var out []agent.Found
 	lines := bufio.NewScanner(log)
@@ -228,7 +228,7 @@ func readFound(log io.Reader) ([]agent.Found, error) {
 	return out, nil
 }
 
-// waitForEnd waits until the Job has read the whole volume, and returns its pod.
+// waitForEnd waits until the import Job has read the whole volume, and returns the pod of that Job.
 func (a *Adoption) waitForEnd(ctx context.Context, j *batchv1.Job) (*corev1.Pod, error) {
 	reported := ""
 	tick := time.NewTicker(pollInterval)
@@ -250,7 +250,7 @@ func (a *Adoption) waitForEnd(ctx context.Context, j *batchv1.Job) (*corev1.Pod,
 	}
 }
 
-// lookAt reads the Job and its pod. It returns the pod once the pod has read the whole volume. Until then, waits
+// lookAt reads the import Job and its pod. It returns the pod once the pod has read the whole volume. Until then, waits
 // describes what the Job is doing or waiting for.
 func (a *Adoption) lookAt(ctx context.Context, j *batchv1.Job) (ended *corev1.Pod, waits string, err error) {
 	l := &corev1.PodList{}

@@ -167,7 +167,7 @@ func namedNamespaces(pairs []string) (map[string]string, error) {
 	return out, nil
 }
 
-// findController returns the controller's container.
+// findController returns the container of the controller's Deployment, whose image and flags the import Job uses.
 func findController(ctx context.Context, kube client.Client, namespace string) (corev1.Container, error) {
 	d := &appsv1.Deployment{}
 	if err := kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "crossplane-mysql"}, d); err != nil {

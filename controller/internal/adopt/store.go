@@ -63,7 +63,7 @@ func (a *StoreAdoption) ask(ctx context.Context, request string) error {
 		map[string]any{"metadata": map[string]any{"annotations": map[string]any{v1.AnnotationAdopt: request}}})
 }
 
-// takeBack removes the request unless another user has replaced it.
+// takeBack removes the import request from the BackupStore, unless another user has replaced the request.
 func (a *StoreAdoption) takeBack(ctx context.Context, request string) error {
 	s := &v1.BackupStore{}
 	if err := a.Kube.Get(ctx, client.ObjectKey{Name: a.Store}, s); err != nil ||
@@ -90,7 +90,8 @@ func (a *StoreAdoption) patch(ctx context.Context, kind types.PatchType, payload
 	return a.Kube.Patch(ctx, s, client.RawPatch(kind, raw))
 }
 
-// waitForAnswer waits for the result from the controller, which reads all objects in the store.
+// waitForAnswer waits until the controller has read all objects in the store and reports the result in the status of
+// the BackupStore.
 func (a *StoreAdoption) waitForAnswer(ctx context.Context, id, request string) (*v1.StoreAdoption, error) {
 	tick, since, reported := time.NewTicker(pollInterval), time.Now(), ""
 	defer tick.Stop()
@@ -99,7 +100,7 @@ func (a *StoreAdoption) waitForAnswer(ctx context.Context, id, request string) (
 		switch err := a.Kube.Get(ctx, client.ObjectKey{Name: a.Store}, s); {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		case err != nil && instance.IsPassing(err): // The controller is not affected.
+		case err != nil && instance.IsPassing(err): // This error does not stop the import in the controller.
 			say = fmt.Sprintf("cannot get BackupStore %s: %v", a.Store, err)
 		case err != nil:
 			return nil, fmt.Errorf("cannot get BackupStore %s: %w", a.Store, err)
@@ -124,7 +125,7 @@ func (a *StoreAdoption) waitForAnswer(ctx context.Context, id, request string) (
 	}
 }
 
-// print prints the result as a table.
+// print prints the result of the import as a table with one line for each backup.
 func (a *StoreAdoption) print(done *v1.StoreAdoption) error {
 	if len(done.Backups) == 0 && done.Message != "" {
 		return fmt.Errorf("BackupStore %s: %s", a.Store, done.Message)

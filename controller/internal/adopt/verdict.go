@@ -17,10 +17,10 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// A Verdict is the decision about the contents of a directory.
+// A Verdict decides whether the backup in a directory of the volume is imported.
 type Verdict string
 
-// Verdicts.
+// Values of Verdict.
 const (
 	// Adopt means that the directory contains a backup of this instance that the catalog does not contain.
 	Adopt Verdict = "Adopt"
@@ -30,7 +30,7 @@ const (
 	Refused Verdict = "Refused"
 )
 
-// A Finding is the contents of a directory and the verdict on it.
+// A Finding is what the import Job found in a directory of the volume, with the verdict on it.
 type Finding struct {
 	agent.Found
 

@@ -30,7 +30,7 @@ func newCompressor(ctx context.Context, w io.Writer) (*compressor, error) {
 	return c, nil
 }
 
-// Write copies p into chunks.
+// Write copies p into chunks of the tar stream, which the workers compress.
 func (c *compressor) Write(p []byte) (int, error) {
 	done := 0
 	for done < len(p) {

@@ -11,7 +11,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/datavolume"
 )
 
-// killed is the exit code of a process that was killed.
+// killed is the exit code that package exec reports for a process that was killed by a signal.
 const killed = -1
 
 // TestBackupCrash kills the backup after each step. An archive with its final name must be complete at any time,

@@ -49,7 +49,7 @@ func newDecompressor(ctx context.Context, r io.Reader) (*decompressor, error) {
 	return d, nil
 }
 
-// Read reads the decompressed content.
+// Read reads the next bytes of the decompressed tar stream.
 func (d *decompressor) Read(p []byte) (int, error) {
 	part, err := d.readPart(int64(len(p)))
 	return copy(p, part), err

@@ -62,7 +62,7 @@ func (f *Fetch) run(ctx context.Context, r *agent.Report) error {
 	return nil
 }
 
-// explainDump returns ExitMissing for a dump that is not in the store.
+// explainDump adds the exit code ExitMissing to the error if the dump is not in the store.
 func explainDump(err error) error {
 	if e := new(agent.ExitError); errors.As(explainRemote(err), &e) && e.Code == agent.ExitMissing {
 		return exit.With(agent.ExitMissing, "the dump is not in the store: %w", err)

@@ -20,12 +20,12 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/datavolume"
 )
 
-// A place is a data volume and a backup volume.
+// A place contains the paths of two directories that simulate the data volume and the backup volume of an instance.
 type place struct {
 	data, backup string
 }
 
-// newPlace returns a place whose data directory contains an entry of each kind.
+// newPlace returns a place whose data directory contains an entry of each kind, such as files, links and a socket.
 func newPlace(tb testing.TB) place {
 	tb.Helper()
 	root := tb.TempDir()

@@ -19,7 +19,7 @@ const (
 	entryBytes = 4096
 )
 
-// samples is the maximum number of chunks that are compressed to estimate the compression ratio.
+// samples is the maximum number of chunks of the data directory that are compressed to estimate the compression ratio.
 const samples = 64
 
 // checkSpace returns an error if the archive certainly does not fit on its volume. It compresses samples only if the

@@ -19,7 +19,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/datavolume"
 )
 
-// FuzzManifest looks for invalid manifests that are accepted.
+// FuzzManifest changes a manifest at random and checks that no invalid manifest is accepted.
 func FuzzManifest(f *testing.F) {
 	good := archiveManifest{
 		Format: 1, Archive: "data.tar.zst", SHA256: strings.Repeat("0", 64),

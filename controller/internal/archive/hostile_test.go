@@ -25,7 +25,7 @@ import (
 type crafted struct {
 	headers []tar.Header
 	content string
-	// manifest and raw modify the valid manifest and archive.
+	// manifest modifies the valid manifest, and raw modifies the tar file before it is compressed.
 	manifest func(*archiveManifest)
 	raw      func([]byte) []byte
 }
@@ -383,8 +383,8 @@ func TestDamage(t *testing.T) {
 	must(t, err)
 }
 
-// TestTooManyDirectories checks that a backup's verification refuses an archive with too many directories to be restored.
-// Verification and restore must have the same limit.
+// TestTooManyDirectories checks that the verification of a backup refuses an archive with too many directories for a
+// restore. Verification and restore must have the same limit.
 func TestTooManyDirectories(t *testing.T) {
 	dir := &entry{name: "shop", mode: os.ModeDir | 0o700}
 	d := &drain{dirs: maxDirs - 1}

@@ -235,8 +235,8 @@ func (t foreignTree) walk(ctx context.Context, visit func(*entry) error) error {
 	return t.visitDir(ctx, ".", t.statForeign, visit)
 }
 
-// statForeign returns the entry for a path, or nil if the file is not imported because it belongs to the old server
-// or to the file system. All entries get the owner of the new server.
+// statForeign returns the entry for a path in the data directory to import. It returns nil if the file belongs to the
+// old server or to the file system, and is not imported. All entries get the owner of the new server.
 func (t foreignTree) statForeign(name string) (*entry, error) {
 	if foreign.Skip(name) {
 		return nil, nil //nolint:nilnil // Neither an entry nor an error.
@@ -266,7 +266,7 @@ func (t foreignTree) statForeign(name string) (*entry, error) {
 	return e, nil
 }
 
-// copyTo copies the tree to a target.
+// copyTo copies the data directory of the foreign server to a target.
 func (t foreignTree) copyTo(ctx context.Context, dst target, m *agent.Meter) error {
 	return t.walk(ctx, func(e *entry) error {
 		w, err := dst.beginEntry(e)

@@ -250,8 +250,8 @@ func TestImportCrash(t *testing.T) {
 	}
 }
 
-// TestHalf checks that a container accepts data that an earlier container has completed. Incomplete data must not be
-// accepted, but created again.
+// TestHalf checks that an import accepts the data of an earlier container only if that container marked it as complete.
+// Incomplete data must be created again.
 func TestHalf(t *testing.T) {
 	p := newPlace(t)
 	i := newImport(t, "")

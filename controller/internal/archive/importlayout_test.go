@@ -22,7 +22,7 @@ import (
 type layout struct {
 	// directory is the path of the data directory on the volume, or "." for the root.
 	directory string
-	// files and folders are further entries of the volume.
+	// files are additional files on the volume: the content by the path. dirs are additional directories.
 	files map[string]string
 	dirs  []string
 	// owner is the user and the group of all entries.
@@ -191,7 +191,8 @@ func TestImportLayoutNamed(t *testing.T) {
 	}
 }
 
-// TestImportHostileVolume checks what is refused, and that nothing is written then.
+// TestImportHostileVolume checks that an import refuses a volume with dangerous contents, such as links, and writes
+// nothing.
 func TestImportHostileVolume(t *testing.T) {
 	bitnami := layouts["Bitnami"]
 	link := func(target string) func(*testing.T, string) {

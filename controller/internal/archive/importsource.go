@@ -141,7 +141,7 @@ func explainForeign(dir *os.Root, err error) error {
 	if unusable := new(foreign.UnusableError); errors.As(err, &unusable) {
 		return exit.With(agent.ExitSource, "nothing is imported: %w", err)
 	}
-	if !errors.Is(err, fs.ErrPermission) { // This includes nil.
+	if !errors.Is(err, fs.ErrPermission) { // The error may be nil.
 		return err
 	}
 	return exit.With(agent.ExitFailed,

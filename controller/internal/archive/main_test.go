@@ -24,9 +24,10 @@ type role struct {
 	Backup  *Backup  `json:"backup,omitempty"`
 	Restore *Restore `json:"restore,omitempty"`
 	Import  *Import  `json:"import,omitempty"`
-	// Hold is a file to lock, as a server does, until the process is killed.
+	// Hold is the path of a file that the process locks until it is killed, as a mysqld process locks its tablespaces.
 	Hold string `json:"hold,omitempty"`
-	// Crash is the step after which the process kills itself. Pause is the step after which it waits for a signal.
+	// Crash is the step of the backup, restore or import after which the process kills itself. After the step Pause, it
+	// waits for a signal.
 	Crash string `json:"crash,omitempty"`
 	Pause string `json:"pause,omitempty"`
 	// Mount is the mount point of a small file system that only this process sees. Bytes is its size.
@@ -111,7 +112,7 @@ func holdFile(path string) {
 	select {}
 }
 
-// start starts a second process of this test in a role.
+// start starts another process of the test binary, which plays the role.
 func (r role) start(t *testing.T) (*exec.Cmd, io.Reader) {
 	t.Helper()
 	self, err := os.Executable()
@@ -204,7 +205,7 @@ func privateMounts() *syscall.SysProcAttr {
 	return a
 }
 
-// run runs a role until its process exits.
+// run starts another process of the test binary in a role, and waits until it exits.
 func (r role) run(t *testing.T) (code int, output string) {
 	t.Helper()
 	cmd, out := r.start(t)

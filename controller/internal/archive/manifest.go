@@ -34,7 +34,7 @@ const (
 	maxData     = 1 << 50
 )
 
-// An Identity is the identity of a backup: the Backup object, and the UID of the instance that was backed up.
+// An Identity identifies a backup by the name of its BackupRecord and by the instance that was backed up.
 type Identity struct {
 	// Record is the name of the BackupRecord.
 	Record string `json:"record"`

@@ -18,7 +18,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/datadir"
 )
 
-// load creates data of many types, so that a lost or changed value would be detected.
+// load contains SQL statements that create data of many types, so that a lost or changed value would be detected.
 const load = `
 create database shop character set utf8mb4; use shop;
 create table orders(id bigint auto_increment primary key, ref char(36), note text, doc json, place point not null srid 4326,
@@ -112,8 +112,8 @@ func TestRealKill(t *testing.T) {
 	}
 }
 
-// write inserts rows, and kills the server after the duration d, counted from the first row. It returns the last
-// acknowledged row.
+// write inserts rows, and kills the mysqld process after the duration d, counted from the first row. It returns the
+// last row that the server acknowledged.
 func (s *server) write(t *testing.T, d time.Duration) int64 {
 	t.Helper()
 	last := atomic.Int64{}
@@ -180,7 +180,7 @@ func TestRealStops(t *testing.T) {
 	}
 }
 
-// reset deletes the rows, so that the directory does not grow with each round.
+// reset deletes the rows of the previous round, so that the data directory does not grow with each round.
 func (s *server) reset(t *testing.T) {
 	t.Helper()
 	s.start(t)
@@ -188,7 +188,7 @@ func (s *server) reset(t *testing.T) {
 	s.stop(t)
 }
 
-// killStopping kills the server shortly after a shutdown has begun, before it is complete.
+// killStopping sends SIGTERM to the mysqld process and kills it shortly afterwards, before its shutdown is complete.
 func (s *server) killStopping(t *testing.T, round int) {
 	t.Helper()
 	must(t, s.process.Process.Signal(syscall.SIGTERM))

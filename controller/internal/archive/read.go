@@ -186,7 +186,7 @@ type drain struct{ dirs int }
 
 func (*drain) Write(p []byte) (int, error) { return len(p), nil }
 
-// Close does nothing.
+// Close does nothing, because a drain stores nothing.
 func (*drain) Close() error { return nil }
 
 func (d *drain) beginEntry(e *entry) (io.WriteCloser, error) {

@@ -118,8 +118,8 @@ func (m *archiveManifest) shortJSON() ([]byte, error) {
 	return raw, err
 }
 
-// A verificationKey decrypts one archive to verify it. It exists only in this process, so that the Job cannot decrypt other
-// archives. It has the same type as the recipients, because age does not mix post-quantum recipients with others.
+// A verificationKey decrypts one archive to verify it. It exists only in this process, so that the Job cannot decrypt
+// other archives. It has the same type as the recipients, because age does not mix post-quantum recipients with others.
 type verificationKey interface {
 	age.Identity
 
@@ -192,7 +192,7 @@ func (r *Remote) encrypt(writer io.Writer, proof verificationKey) (io.WriteClose
 
 type plain struct{ io.Writer }
 
-// Close does nothing.
+// Close does nothing, because the output is not encrypted.
 func (plain) Close() error { return nil }
 
 // verifyRemote verifies the archive: it reads all of it back from the store, as a restore does.

@@ -15,7 +15,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/datavolume"
 )
 
-// gone marks a path that does not exist.
+// gone is a suffix that changes the path of a file into a path that does not exist.
 const gone = ".none"
 
 func TestRestoreRefuses(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/datavolume"
 )
 
-// copied returns a backup volume with an archive, and an Unpack for it.
+// copied returns a backup volume with an archive, and an Unpack that copies this archive for a restore test.
 func copied(tb testing.TB) (place, *Unpack) {
 	tb.Helper()
 	p := newPlace(tb)

@@ -19,7 +19,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/double/rootfs"
 )
 
-// A server is a real server that listens only on a socket.
+// A server is a mysqld process that a test starts. It has its own data directory and listens only on a socket.
 type server struct {
 	root           rootfs.Root
 	volume, socket string

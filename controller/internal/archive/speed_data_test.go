@@ -83,7 +83,7 @@ func (w *writer) time() string {
 		w.IntN(60), w.IntN(60))
 }
 
-// rows writes statements with rows for all tables.
+// rows writes INSERT statements for all tables, with the given number of statements for each table.
 func (w *writer) rows(b *bufio.Writer, first, statements int) {
 	say := func(text string) { _, _ = b.WriteString(text) } // Flush returns the first error.
 	say("set sql_log_bin=0;\n")

@@ -35,7 +35,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/double/freeport"
 )
 
-// A storeSpeed measures backups to a store. It runs a store, and a gateway in its own process.
+// A storeSpeed measures backups to a store. It runs a store, and a backup gateway as a process of its own.
 type storeSpeed struct {
 	*speedTest
 
@@ -184,7 +184,7 @@ func (s *storeSpeed) toStore(n int) {
 	s.backup.bytes = s.report.Size
 }
 
-// fromStore restores the backup, and starts a server on the new volume.
+// fromStore restores the backup from the store to a new volume, and starts a mysqld process on that volume.
 func (s *storeSpeed) fromStore(n int) {
 	next := defaultServer(s.T)
 	w := way{}

@@ -42,7 +42,7 @@ func (w *way) middle() float64 {
 
 func (w *way) took(since time.Time) { w.seconds = append(w.seconds, time.Since(since).Seconds()) }
 
-// A speedTest has one server and a directory for copies of its data.
+// A speedTest has one mysqld process and a directory for copies of its data.
 type speedTest struct {
 	*server
 	*testing.T
@@ -72,7 +72,7 @@ func TestSpeed(t *testing.T) {
 	s.print()
 }
 
-// newSpeedTest builds the agent.
+// newSpeedTest builds the agent's program, and returns a speedTest without data.
 func newSpeedTest(t *testing.T) *speedTest {
 	t.Helper()
 	s := &speedTest{server: defaultServer(t), T: t, dir: t.TempDir()}
@@ -82,7 +82,7 @@ func newSpeedTest(t *testing.T) *speedTest {
 	return s
 }
 
-// prepare creates the data and stops the server.
+// prepare fills the data directory with rows and stops the server.
 func (s *speedTest) prepare() {
 	s.initialise(s.T)
 	s.start(s.T)
@@ -183,7 +183,7 @@ func (s *speedTest) verifiedCount() {
 	must(s.T, f.Close())
 }
 
-// run runs the agent and records its memory.
+// run runs the agent with these arguments, and records its duration and its maximum memory.
 func (s *speedTest) run(w *way, args ...string) agent.Report {
 	file := filepath.Join(s.dir, "report.json")
 	cmd := exec.CommandContext(s.Context(), s.agent, append(args, "--directory="+v1.DataDirectory, "--report="+file)...)
@@ -207,7 +207,7 @@ func (s *speedTest) copied() {
 	s.backup.bytes = s.report.Size
 }
 
-// defaultServer returns a server with default settings.
+// defaultServer returns a mysqld process with default settings, which is not started yet.
 func defaultServer(t *testing.T) *server {
 	t.Helper()
 	s := newServer(t)
@@ -244,7 +244,7 @@ func (s *speedTest) loaded() {
 	must(s.T, os.RemoveAll(next.volume))
 }
 
-// client returns a client command for the server. The caller sets its input and output.
+// client returns a command for a MySQL client program, such as mysqldump, that connects to the server.
 func (s *server) client(t *testing.T, program string, args ...string) *exec.Cmd {
 	t.Helper()
 	return s.root.Command("usr/bin/"+program,

@@ -25,7 +25,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/test/storetest"
 )
 
-// A remotePlace is a data volume whose backups are written to a store.
+// A remotePlace has a data volume, and a backup gateway to a store for the backups of that volume.
 type remotePlace struct {
 	place
 	*gatewaytest.Gateway
@@ -336,7 +336,7 @@ func TestRealStoreBreaks(t *testing.T) {
 	}
 }
 
-// TestRealStoreUnpack unpacks an archive for a restore test.
+// TestRealStoreUnpack checks that an archive in a store can be unpacked to a volume for a restore test.
 func TestRealStoreUnpack(t *testing.T) {
 	p := newRemotePlace(t)
 	want := restorable(t, p.dataOf(p.data))

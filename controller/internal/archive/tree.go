@@ -102,7 +102,7 @@ func (t tree) statEntry(name string) (*entry, error) {
 // errUnknownType is the reason for refusing FIFOs and devices.
 var errUnknownType = errors.New("which no server creates: inspect and remove it")
 
-// howToMoveIn contains statements that were tested with MariaDB and MySQL.
+// howToMoveIn tells the user how to move a table into the data directory. It was tested with MariaDB and MySQL.
 const howToMoveIn = "Only the running server can move the table into the data directory (SET SESSION sql_mode = " +
 	"'NO_DIR_IN_CREATE'; ALTER TABLE … FORCE, ALGORITHM = COPY) or drop it"
 

@@ -19,7 +19,7 @@ import (
 // written.
 const maxDirs = 200_000
 
-// syncers is the maximum number of files that are flushed to disk in the background.
+// syncers is the maximum number of unpacked files that are flushed to disk in the background at the same time.
 const syncers = 8
 
 // An unpacker writes entries to an empty directory, and never writes outside of it.

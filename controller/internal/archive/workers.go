@@ -19,15 +19,16 @@ const (
 
 func workerCount() int { return min(runtime.GOMAXPROCS(0), maxWorkers) }
 
-// A chunk is passed from the producer to a worker, and then to the consumer. After that it is reused.
+// A chunk holds a part of the tar stream. It is passed from the producer to a worker, to the consumer, and is then
+// reused.
 type chunk struct {
 	raw, packed []byte
 	err         error
 	done        chan struct{}
 }
 
-// A line is a pipeline of workers. It returns chunks in the order in which they were submitted. It stops at the first
-// error, or when the context is canceled.
+// A line is a pipeline of workers that compress or decompress chunks. It returns chunks in the order of their
+// submission. It stops at the first error, or when the context is canceled.
 type line struct {
 	free, jobs, order chan *chunk
 	stop              context.CancelCauseFunc

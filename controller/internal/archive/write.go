@@ -19,7 +19,7 @@ import (
 // tarBlock is the block size of a tar file in bytes. A tar file ends with two empty blocks.
 const tarBlock = 512
 
-// written describes an archive that is not verified yet.
+// written contains the size and the checksums of an archive that was written and is not verified yet.
 type written struct {
 	Contents
 
@@ -27,7 +27,7 @@ type written struct {
 	sum  string
 }
 
-// writeTar writes the tree as an archive.
+// writeTar archives the data directory: it writes a compressed tar file to out.
 func (t tree) writeTar(ctx context.Context, out io.Writer, m *agent.Meter) (*written, error) {
 	s := &sink{writer: out, sum: sha256.New()}
 	c, err := newCompressor(ctx, s)
@@ -57,7 +57,7 @@ func (t tree) writeTar(ctx context.Context, out io.Writer, m *agent.Meter) (*wri
 	return &written{Contents: l.sumEntries(), size: s.size, sum: hex.EncodeToString(s.sum.Sum(nil))}, nil
 }
 
-// A tarWriter writes files directly into the compressor's chunks.
+// A tarWriter writes the headers and files of a tar file directly into the compressor's chunks.
 type tarWriter struct {
 	*compressor
 
@@ -118,7 +118,7 @@ func (w tarWriter) writeContent(f *os.File, e *entry) (uint32, error) {
 	return sum, nil
 }
 
-// A sink computes the checksum of the bytes that it writes. It makes the kernel flush a file to disk early.
+// A sink computes the checksum of the archive that it writes. It makes the kernel flush a file to disk early.
 type sink struct {
 	writer        io.Writer
 	sum           hash.Hash

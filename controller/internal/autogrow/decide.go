@@ -15,7 +15,8 @@ const (
 	// Grace is the time after which the controller reports a problem if the volume has not grown, or if there is no new
 	// measurement.
 	Grace = 10 * time.Minute
-	// firstRetry and longestRetry are the shortest and the longest time between two requests that are refused.
+	// firstRetry and longestRetry limit the time until a larger PVC is requested again after the API server has refused
+	// it.
 	firstRetry   = time.Minute
 	longestRetry = 30 * time.Minute
 )
@@ -27,7 +28,8 @@ type Input struct {
 	// Rule is the rule in the spec. Max is the maximum of the platform, or 0 if there is none.
 	Rule v1.GrowthRule
 	Max  int64
-	// Size is the size in the spec. Grown is the size that was recorded before.
+	// Size is the size in the spec. Grown is the size to which autogrow has increased the volume, from the status, or
+	// 0.
 	Size, Grown int64
 	// FileSystem is the size of the file system before the last growth.
 	FileSystem int64
@@ -38,7 +40,7 @@ type Input struct {
 	// Serving is false if the server is not expected to run, such as while it is suspended. Then no pod mounts the volume,
 	// and the kubelet does not measure it.
 	Serving bool
-	// Memory is the memory of the last decision.
+	// Memory is the Memory that the previous Decision about this volume returned.
 	Memory Memory
 }
 
@@ -54,40 +56,42 @@ type Volume struct {
 	Trouble string
 }
 
-// A Memory contains what the controller stores between two decisions. It is lost when the controller restarts.
+// A Memory is the state of a data volume that the controller keeps in memory between two decisions. A restart clears
+// it.
 type Memory struct {
 	// Waits is what the volume waits for, and Since is the time at which it started to wait.
 	Waits string
 	Since time.Time
-	// Refusals is the number of consecutive requests that were refused. Refusal is the last message, and RetryAt the time
-	// of the next request.
+	// Refusals is the number of consecutive requests for a larger PVC that the API server refused. Refusal is its last
+	// message, and RetryAt the time of the next request.
 	Refusals int
 	Refusal  string
 	RetryAt  time.Time
 }
 
-// A Decision is the result.
+// A Decision says whether a data volume must grow, and what the status reports about it.
 type Decision struct {
 	// Record is the size to record in the status, or 0 if it does not change. Grows is true if the volume must grow to
 	// this size. It is false if the volume already has this size.
 	Record int64
 	Grows  bool
-	// FileSystem is the size of the file system before the growth.
+	// FileSystem is the size of the file system before the growth, to store in the status with the new size.
 	FileSystem int64
-	// Reason and Message are the new reason and the new message of the condition StorageAutogrow. An empty reason keeps the previous report.
+	// Reason and Message are the new reason and message of the condition StorageAutogrow. An empty reason keeps the
+	// previous ones.
 	Reason, Message string
-	// Memory is the memory for the next decision.
+	// Memory is the state that the controller must pass as Input.Memory to the next decision about this volume.
 	Memory Memory
 }
 
-// What a volume can wait for.
+// Values of Memory.Waits. A volume waits for its expansion, for the growth of its file system, or for a measurement.
 const (
 	waitsForVolume  = "volume"
 	waitsForSystem  = "file system"
 	waitsForMeasure = "measurement"
 )
 
-// Decide returns what to do with a volume.
+// Decide decides whether a data volume must grow, and to which size.
 func Decide(in Input) Decision {
 	wanted := max(in.Size, in.Grown)
 	v := in.Volume
@@ -127,7 +131,7 @@ func (in Input) Refuse(message string) Decision {
 	return in.refused()
 }
 
-// decideMeasured decides about a volume whose usage is known and that has the requested size.
+// decideMeasured returns the decision for a volume that has the requested size and whose free space is known.
 func (in Input) decideMeasured(current int64) Decision {
 	u := in.Usage
 	switch {
@@ -149,7 +153,7 @@ func (in Input) decideMeasured(current int64) Decision {
 	return in.grow(current)
 }
 
-// grow decides about a volume with too little free space.
+// grow returns the decision for a volume with too little free space: the next size, or why the volume cannot grow.
 func (in Input) grow(current int64) Decision {
 	limit, source := in.Rule.To, "spec.storageAutogrow.to"
 	if in.Max > 0 && in.Max < limit {
@@ -196,13 +200,13 @@ func (in Input) await(what, reason, message string) Decision {
 	return out
 }
 
-// waitForVolume waits until the volume has the requested size.
+// waitForVolume returns the decision for a volume that waits until its PVC has the requested size.
 func (in Input) waitForVolume(wanted int64) Decision {
 	return in.await(waitsForVolume, v1.ReasonGrowthStalled, fmt.Sprintf("The data volume was requested to grow to %s, but "+
 		"PersistentVolumeClaim %s has only %s%s", sizeText(wanted), in.Volume.Name, sizeText(in.Volume.Capacity), in.trouble()))
 }
 
-// trouble returns why an expansion failed as the end of a sentence.
+// trouble returns why the expansion of the volume failed, or where to look, as the end of a sentence.
 func (in Input) trouble() string {
 	if in.Volume.Trouble == "" {
 		return ". See the events of PersistentVolumeClaim " + in.Volume.Name
@@ -210,7 +214,7 @@ func (in Input) trouble() string {
 	return ": " + in.Volume.Trouble
 }
 
-// sizeText returns a size for a message.
+// sizeText formats a size in bytes as a Kubernetes quantity, for messages to users.
 func sizeText(bytes int64) string {
 	const mebi = 1 << 20
 	if bytes%mebi == 0 {

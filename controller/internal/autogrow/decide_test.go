@@ -13,7 +13,7 @@ import (
 
 const gi, mi = int64(1 << 30), int64(1 << 20)
 
-// noon is the time of all decisions.
+// noon is the current time in all tests of decisions.
 func noon() time.Time { return time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC) }
 
 // filling returns a volume of 10Gi with the given percentage of free space. It can grow to 20Gi.
@@ -29,7 +29,7 @@ func filling(free int64, changes ...func(*Input)) Input {
 	return in
 }
 
-// waiting lets a volume wait for a time.
+// waiting returns a change to an Input: the volume has already waited for d. what is one of the values of Memory.Waits.
 func waiting(what string, d time.Duration) func(*Input) {
 	return func(in *Input) { in.Memory = Memory{Waits: what, Since: in.Now.Add(-d)} }
 }
@@ -142,7 +142,7 @@ func TestOneStepAtATime(t *testing.T) {
 	var sizes []int64
 	for minute := range 200 {
 		in.Now = noon().Add(time.Duration(minute) * time.Minute)
-		switch { // Each of these takes a minute.
+		switch { // Each of these reactions of Kubernetes takes a minute.
 		case in.Volume.Request < in.Grown:
 			in.Volume.Request = in.Grown
 		case in.Volume.Capacity < in.Volume.Request:

@@ -188,7 +188,7 @@ func canResume(s *instance.State, a *instance.Attempt, step steps.Step) bool {
 	return a.Fenced && (s.Store() != "" || waitsForOthers(s, step)) && hasVerifiedCopy(s)
 }
 
-// waitsForOthers reports whether a step has to wait, or was refused.
+// waitsForOthers reports whether a step of a backup waits for a store or a volume, or was refused.
 func waitsForOthers(s *instance.State, step steps.Step) bool {
 	return step.Action == steps.Wait || steps.RefusalOf(s, step.Action) != nil
 }
@@ -218,7 +218,7 @@ func isRecordingOverdue(s *instance.State) bool {
 	return ok && !HasVerifiedBackup(s) && s.OwnEntry() == nil && s.Now.Sub(finished) >= PatienceOnline
 }
 
-// becauseOf returns why a step is delayed, for a message.
+// becauseOf returns why a step of a backup is delayed, as the end of a message: a refusal, or the error of a store.
 func becauseOf(s *instance.State, step steps.Step) string {
 	switch {
 	case steps.RefusalOf(s, step.Action) != nil:
@@ -229,7 +229,8 @@ func becauseOf(s *instance.State, step steps.Step) string {
 	return ""
 }
 
-// resumeServer lets the function start the server again.
+// resumeServer writes to status.internal that the server need not be stopped for the backup, so the function starts it
+// again.
 func resumeServer(s *instance.State, _ steps.Step) []change.Change {
 	return steps.PatchXRInternal(s, map[string]any{StatusFields[s.Attempt().Origin]: map[string]any{"fence": nil}})
 }

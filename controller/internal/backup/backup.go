@@ -28,7 +28,7 @@ func DecideBackup(s *instance.State) steps.Step {
 			Message: fmt.Sprintf("Volume %q is retained for the backups", c.Spec.VolumeName)})
 	}
 	if finished, ok := backupSucceeded(j); ok && s.BackupPVC != nil && s.BackupPVC.DeletionTimestamp == nil {
-		return judgeBackupJob(s, finished, true) // The data PVC may have changed since then.
+		return judgeBackupJob(s, finished, true) // The copy is complete, so it does not matter if the data PVC has changed.
 	}
 	if step, held := freeUnmountablePVC(s); held {
 		return step
@@ -126,7 +126,7 @@ func freeUnmountablePVC(s *instance.State) (steps.Step, bool) {
 	return steps.Step{}, false
 }
 
-// waitForPerson waits until a user acts.
+// waitForPerson returns a step that blocks the backup until a user acts. Its hint is the command that skips the backup.
 func waitForPerson(s *instance.State, message string) steps.Step {
 	return steps.Step{Action: steps.Wait, After: steps.RequeueForPerson, Attempt: steps.AttemptBlocked, Message: message,
 		Hint: skipHint(s)}
@@ -158,7 +158,8 @@ func WithoutOutsideHint(s *instance.State) string {
 
 var sumPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// judgeBackupJob evaluates a finished Job.
+// judgeBackupJob returns the next step after a backup Job has finished. If it failed, the step retries it or expands
+// the backup volume.
 func judgeBackupJob(s *instance.State, finished time.Time, succeeded bool) steps.Step {
 	r := s.BackupJob.Report
 	size, grows := grownSize(s)

@@ -12,8 +12,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// A BackupRecord is only an index entry. A user with permission to delete BackupRecords can delete it. The result of a backup
-// is therefore stored first in the catalog on the volume that contains the archive:
+// A BackupRecord is only an index entry. A user with permission to delete BackupRecords can delete it. The result of a
+// backup is therefore stored first in the catalog on the volume that contains the archive:
 //
 //	the Job's report ─▶ the catalog entry on the volume ─▶ the phase of the BackupRecord
 //

@@ -57,7 +57,7 @@ func backUpInstance(s *instance.State, announcement string, first func(*instance
 		return step, true
 	}
 	if s.Record() == nil && s.OwnEntry() == nil {
-		if s.StoreFailure != "" { // It is unknown whether the number is free.
+		if s.StoreFailure != "" { // The store may contain a backup with this number.
 			return steps.Step{Action: steps.Wait, After: steps.RequeueLater, Attempt: steps.AttemptAnnounced,
 				Message: announcement + ": " + s.StoreFailure}, true
 		}
@@ -101,8 +101,8 @@ func isScaledDown(d *appsv1.Deployment) bool {
 		d.Status.Replicas == 0
 }
 
-// DiscardAttempt deletes the objects of a backup that has finished or is no longer needed, and then takes the given action.
-// A verified backup is kept.
+// DiscardAttempt deletes the objects of a backup that has finished or is no longer needed, and then takes the given
+// action. A verified backup is kept.
 func DiscardAttempt(s *instance.State, end steps.Action) steps.Step {
 	switch r := s.Record(); {
 	case s.BackupJob != nil:

@@ -153,7 +153,7 @@ func IdentityAnnotations(s *instance.State) map[string]string {
 	a := agent.Annotations(s.Instance)
 	a[v1.AnnotationImage] = serverImage(s)
 	a[v1.AnnotationNamespaceUID] = string(s.NamespaceUID())
-	// An empty value replaces the previous store.
+	// An empty value replaces the annotation that names a store which the instance no longer uses.
 	if store := s.Store(); store != "" || s.DataPV != nil && s.DataPV.Annotations[v1.AnnotationBackupStore] != "" {
 		a[v1.AnnotationBackupStore] = store
 	}
@@ -170,11 +170,11 @@ func IdentityAnnotations(s *instance.State) map[string]string {
 		s.Instance.XR) && v.Annotations[v1.AnnotationFirstBackupNumber] != "" { // The number belongs to another instance.
 		a[v1.AnnotationFirstBackupNumber] = ""
 	}
-	// An empty value replaces the previous nodes.
+	// An empty value replaces the annotation that names nodes to which the Jobs are no longer restricted.
 	if nodes := nodesOf(s).Annotation(); nodes != "" || s.DataPV != nil && s.DataPV.Annotations[v1.AnnotationNodes] != "" {
 		a[v1.AnnotationNodes] = nodes
 	}
-	// An empty value replaces the previous secrets.
+	// An empty value replaces the annotation that names pull secrets which the instance no longer uses.
 	if secrets := v1.PullSecretsAnnotation(PullSecrets(s)); secrets != "" || s.DataPV != nil &&
 		s.DataPV.Annotations[v1.AnnotationPullSecrets] != "" {
 		a[v1.AnnotationPullSecrets] = secrets

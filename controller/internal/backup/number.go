@@ -83,8 +83,8 @@ func CountTo(s *instance.State, number int64) map[string]any {
 	return fields
 }
 
-// firstNumber returns the number of the first backup of this instance. It returns 0 if that is the given number,
-// because the field is then omitted.
+// firstNumber returns the number of the first backup of this instance. It returns 0 if the given number is the first
+// one, because the field is then omitted.
 func firstNumber(s *instance.State, number int64) int64 {
 	first := number
 	for _, n := range []int64{s.Identity().FirstBackupNumber, firstNumberOf(s.DataPV, s.Instance.XR)} {

@@ -70,7 +70,7 @@ func withdrawClone(s *instance.State, step steps.Step) []change.Change {
 	return out
 }
 
-// serverOf returns the server of this instance and its identity.
+// serverOf returns how to reach the running server of this instance, with the CA certificates that verify it.
 func serverOf(s *instance.State) change.Server {
 	in := change.Server{Of: s.Instance}
 	if s.XR.Status.TLS != nil {
@@ -106,8 +106,8 @@ func CloneJob(s *instance.State, b *agent.Backup, access corev1.Volume) *batchv1
 	return j
 }
 
-// mountServerVolumes schedules the pod to the server's node. The backup volume is then provisioned near that node, because
-// the Job of a deletion mounts it together with the data volume.
+// mountServerVolumes schedules the pod to the server's node. The backup volume is then provisioned near that node,
+// because the Job of a deletion mounts it together with the data volume.
 func mountServerVolumes(s *instance.State, pod *corev1.PodSpec) {
 	pods := s.Instance.ServerSelector()
 	pods[v1.LabelInstance] = s.Instance.Key()

@@ -35,7 +35,7 @@ func decideBackupToStore(s *instance.State) steps.Step {
 			Message: "Backing up the data: " + s.StoreFailure, Hint: skipHint(s)}
 	}
 	if finished, ok := backupSucceeded(j); ok {
-		return judgeBackupJob(s, finished, true) // The data PVC may have changed since then.
+		return judgeBackupJob(s, finished, true) // The copy is complete, so it does not matter if the data PVC has changed.
 	}
 	if step, held := freeUnmountablePVC(s); held {
 		return step

@@ -23,7 +23,7 @@ import (
 type Subject struct {
 	// Namespace is the namespace of the Backup. It is nil if it was deleted.
 	Namespace *corev1.Namespace
-	// Backup is the Backup with that name, or nil.
+	// Backup is the Backup object, or nil if it does not exist.
 	Backup *v1.Backup
 	// Record is the BackupRecord of the backup, or nil.
 	Record *v1.BackupRecord
@@ -108,7 +108,7 @@ func mayRemoveArchive(b *v1.Backup) bool {
 	return b.UID != "" && b.Annotations[v1.AnnotationDeleteArchive] == string(b.UID)
 }
 
-// newBackup returns a Backup for a BackupRecord.
+// newBackup returns a Backup object that shows users the backup of a BackupRecord.
 func newBackup(r *v1.BackupRecord) *v1.Backup {
 	i := r.Spec.Instance
 	labels := i.Instance().Labels()
@@ -186,7 +186,7 @@ func setComplete(out *v1.BackupObjectStatus, status metav1.ConditionStatus, reas
 		Reason: reason, Message: message})
 }
 
-// locationOf returns the location of an archive.
+// locationOf returns where an archive is stored, for the status of a Backup object.
 func locationOf(a *v1.Archive) *v1.BackupLocation {
 	if a.Store != "" {
 		return &v1.BackupLocation{Kind: v1.KindBackupStore, Name: a.Store, Path: a.Path}

@@ -51,7 +51,7 @@ func attempted(phase v1.LastBackupPhase, message string) variation {
 	return func(s *Subject) { s.Attempt = &v1.LastBackupStatus{Phase: phase, Message: message, BegunAt: now} }
 }
 
-// says adds a Backup with an earlier status.
+// says adds a Backup whose status has an earlier reason, origin and BackupRecord.
 func says(reason string, origin v1.BackupOrigin, record string) variation {
 	return func(s *Subject) {
 		status := metav1.ConditionFalse

@@ -24,7 +24,7 @@ const (
 // An EffectKind is the kind of change that an event of a transaction makes.
 type EffectKind string
 
-// Kinds of effects.
+// Values of EffectKind.
 const (
 	EffectInsert    EffectKind = "INSERT"
 	EffectUpdate    EffectKind = "UPDATE"
@@ -122,7 +122,7 @@ func (r *Effects) readTable(body []byte) error {
 			return ""
 		}
 		out := string(take(int(size[0])))
-		take(1) // It ends with a zero.
+		take(1) // The name ends with a zero byte.
 		return out
 	}
 	schema, table := name(), name()

@@ -103,7 +103,7 @@ type Reader struct {
 	scan scanner
 }
 
-// NewReader returns a reader of a file.
+// NewReader returns a Reader for a file in the format of a binary log.
 func NewReader(in io.Reader) (*Reader, error) {
 	r := &Reader{in: bufio.NewReaderSize(in, 1<<16)}
 	begin := make([]byte, len(magic))
@@ -217,7 +217,7 @@ func (f Format) Fits(o Format) bool {
 		bytes.Equal(one[created+4:end], two[created+4:end])
 }
 
-// IsKnown reports whether the format was read.
+// IsKnown reports whether the format description at the beginning of the log was read.
 func (f Format) IsKnown() bool { return f.format.event != nil }
 
 // Version returns the version of the server that wrote the log.

@@ -18,7 +18,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/test/fakelog"
 )
 
-// A recorder records what a Reader finds.
+// A recorder is a Visitor that stores the transactions that a Reader passes to it, so that a test can compare them.
 type recorder struct {
 	begins []binlog.Begin
 	parts  [][]byte

@@ -33,16 +33,16 @@ var ErrLargeEvent = fmt.Errorf("the binary log contains a row of more than %d Mi
 // large packet.
 var largePackets = make(chan struct{}, 1) //nolint:gochecknoglobals // The memory belongs to the process.
 
-// A packet is a packet that is being received. The server chooses its size.
+// A packet is a packet of the MySQL protocol that is being received. The server chooses its size.
 type packet struct {
 	raw     []byte
 	isLarge bool
 	freed   sync.Once
-	// begun is the time at which this packet got the memory for a large packet. received is the number of bytes since
-	// then.
+	// begun is the time at which this packet got the memory for a large packet. received is the number of bytes that
+	// were received since then.
 	begun    time.Time
 	received int
-	// conn is the connection, or nil if its deadlines do not matter. closed is closed with the stream.
+	// conn is the connection, or nil if its deadlines do not matter. closed is a channel that Stream.Close closes.
 	conn   interface{ SetReadDeadline(t time.Time) error }
 	closed <-chan struct{}
 	// failure is the reason why the packet was refused, or nil.
@@ -110,7 +110,7 @@ func newLoginConn(c net.Conn) *loginConn {
 	return out
 }
 
-// Read implements net.Conn.
+// Read reads from the connection. It returns an error if the server has sent too many bytes.
 func (c *loginConn) Read(p []byte) (int, error) {
 	if c.left.Load() <= 0 {
 		return 0, errTalkative
@@ -120,5 +120,5 @@ func (c *loginConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// lift removes the limit.
+// lift removes the limit when the server begins to send its binary log.
 func (c *loginConn) lift() { c.left.Store(math.MaxInt64) }

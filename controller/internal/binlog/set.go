@@ -117,7 +117,7 @@ func (s Set) String() string {
 	return out.String()
 }
 
-// Clone returns a copy.
+// Clone returns a copy of the set that does not share its intervals.
 func (s Set) Clone() Set {
 	out := make(Set, len(s))
 	for source, all := range s {
@@ -126,10 +126,10 @@ func (s Set) Clone() Set {
 	return out
 }
 
-// Add adds one GTID.
+// Add adds one GTID to the set.
 func (s Set) Add(g GTID) { s.addInterval(g.Source, Interval{g.Number, g.Number}) }
 
-// AddAll adds all GTIDs of another set.
+// AddAll adds all GTIDs of another set to this set.
 func (s Set) AddAll(o Set) {
 	for source, all := range o {
 		for _, i := range all {
@@ -189,7 +189,7 @@ func (s Set) IsEmpty() bool {
 	return true
 }
 
-// Count returns the number of GTIDs.
+// Count returns the number of GTIDs in the set.
 func (s Set) Count() (n int64) {
 	for _, all := range s {
 		for _, i := range all {

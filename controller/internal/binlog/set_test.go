@@ -28,7 +28,7 @@ func parse(t *testing.T, text string) binlog.Set {
 func TestParseSet(t *testing.T) {
 	for name, tc := range map[string]struct {
 		text, want string
-		// broken is a part of the error.
+		// broken is a part of the error that ParseSet must return, or "" if the text is valid.
 		broken string
 	}{
 		"Empty":           {text: "", want: ""},
@@ -85,10 +85,10 @@ func TestParseGTID(t *testing.T) {
 	}
 }
 
-// A naiveSet is a set without intervals.
+// A naiveSet stores each GTID separately, without intervals. The tests compare Set with this simple implementation.
 type naiveSet map[binlog.GTID]bool
 
-// A pair is a Set with the same GTIDs as a naive set.
+// A pair is a Set and a naiveSet that must always contain the same GTIDs.
 type pair struct {
 	binlog.Set
 
@@ -109,7 +109,8 @@ func randomPair(r *rand.Rand) pair {
 	return p
 }
 
-// check returns a reason if the sets differ, or if the intervals are not minimal.
+// check returns how the Set differs from the naiveSet, or why its intervals are not minimal. It returns "" if all is
+// well.
 func (p pair) check() string {
 	for source, all := range p.Set {
 		for k, i := range all {

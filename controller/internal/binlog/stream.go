@@ -28,7 +28,7 @@ const (
 	silence = 30 * time.Second
 )
 
-// A Source is a server whose binary log is read.
+// A Source describes how to connect to the MySQL server whose binary log is read.
 type Source struct {
 	redact.All
 
@@ -63,7 +63,7 @@ type Stream struct {
 	limit *loginConn
 	scan  scanner
 	id    uint32
-	// closed is closed with the stream.
+	// closed is a channel that Close closes, so that a packet stops waiting for memory.
 	closed  chan struct{}
 	closing sync.Once
 }
@@ -89,7 +89,7 @@ func Connect(ctx context.Context, s Source) (*Stream, error) {
 			return nil, err
 		}
 		out.limit = newLoginConn(c)
-		// The client does not end a login with its context.
+		// The client library does not stop a login when ctx ends, so the connection is closed.
 		unregister = context.AfterFunc(ctx, func() { _ = c.Close() })
 		return out.limit, nil
 	}
@@ -115,7 +115,7 @@ func Connect(ctx context.Context, s Source) (*Stream, error) {
 	return out, nil
 }
 
-// Start makes the server send all transactions that are not in a set.
+// Start makes the server send all transactions that are not in the given set.
 func (s *Stream) Start(after Set) error {
 	_ = s.conn.SetDeadline(time.Now().Add(loginTime))
 	for _, statement := range []string{
@@ -151,7 +151,7 @@ func (s *Stream) Start(after Set) error {
 type Part struct {
 	// Begin is the transaction that begins with this part, or nil.
 	Begin *Begin
-	// Raw is the part. It is empty for a heartbeat.
+	// Raw contains the bytes of the part. It is empty for a heartbeat.
 	Raw []byte
 	// IsEnd is true for the last part of a transaction.
 	IsEnd bool

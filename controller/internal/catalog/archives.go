@@ -43,7 +43,7 @@ const (
 	ReportLost steps.Action = "ReportLost"
 )
 
-// An ArchiveStep is the next action for one backup.
+// An ArchiveStep is the next action of the controller on a BackupRecord, a catalog entry or a volume.
 type ArchiveStep struct {
 	Action  steps.Action
 	Message string
@@ -259,7 +259,7 @@ func entryIsOf(n *instance.Entry, r *v1.BackupRecord) bool {
 	return EntryText(&v1.BackupRecord{ObjectMeta: objectMeta(n), Spec: n.Spec}) == EntryText(r)
 }
 
-// isAsked reports whether a user has requested the BackupRecord of a catalog entry.
+// isAsked reports whether a user has requested by annotation that the BackupRecord of a catalog entry is created again.
 func isAsked(a *instance.Archives, n *instance.Entry) bool {
 	if n.Unreadable {
 		return false
@@ -273,7 +273,8 @@ func isAsked(a *instance.Archives, n *instance.Entry) bool {
 	return false
 }
 
-// isAnswered reports whether all requested BackupRecords exist, or the catalog does not contain the requested backup.
+// isAnswered reports whether the annotation on a volume that requests BackupRecords can be removed: none of them is
+// missing.
 func isAnswered(a *instance.Archives, v *corev1.PersistentVolume) bool {
 	if v.Annotations[v1.AnnotationMakeRecord] == "" {
 		return false

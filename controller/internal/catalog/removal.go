@@ -40,7 +40,7 @@ func RemovalJob(a *instance.Archives, r *v1.BackupRecord, v *corev1.PersistentVo
 	return j
 }
 
-// changesOnArchive returns all changes of a step.
+// changesOnArchive returns the writes to the API server or a store that carry out an ArchiveStep.
 func changesOnArchive(a *instance.Archives, step ArchiveStep) []change.Change {
 	r := step.Record
 	switch step.Action { //nolint:exhaustive // The other actions are for existing instances.

@@ -20,7 +20,8 @@ import (
 const (
 	// AuthorityLifetime is the lifetime of a certificate authority.
 	AuthorityLifetime = 10 * 365 * 24 * time.Hour
-	// Instance is the lifetime of a certificate. The controller renews it after two thirds of this time.
+	// Instance is the lifetime of a server's certificate. The controller renews the certificate after two thirds of
+	// this time.
 	Instance = 90 * 24 * time.Hour
 	// Slack is the maximum difference between clocks. The validity of a certificate begins this long before its
 	// creation.

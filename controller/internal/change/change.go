@@ -11,7 +11,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A Verb is the kind of a change.
+// A Verb is the operation of a Change, such as Create or Patch.
 type Verb string
 
 // Verbs for objects in the API server.
@@ -44,7 +44,8 @@ const (
 	// OfferClone creates an account that may clone the server's data. It also creates or replaces the Secret with which
 	// the Job uses that account.
 	OfferClone Verb = "OfferClone"
-	// WithdrawClone deletes that account. The object of the change is only used in error messages.
+	// WithdrawClone deletes the account that OfferClone has created. The object of the change is only used in error
+	// messages.
 	WithdrawClone Verb = "WithdrawClone"
 	// CheckData checks a server that is about to stop. It fails while the server stores data outside of its data
 	// directory, because no backup would contain that data. It succeeds if the server does not respond. The object of
@@ -56,7 +57,7 @@ const (
 // decides again.
 type Precondition string
 
-// Preconditions.
+// Values of Precondition.
 const (
 	// OfName applies the change to any object with this name.
 	OfName Precondition = ""
@@ -70,10 +71,10 @@ const (
 	AsRead Precondition = "AsRead"
 )
 
-// A Change is one write to one object.
+// A Change is one write to an object in the API server, to a store, or to a running MySQL server.
 type Change struct {
 	Verb Verb
-	// If is the precondition.
+	// If is the precondition of the change.
 	If Precondition
 	// Object is the object to create or delete. For a patch, it is the object after the patch.
 	Object client.Object
@@ -87,7 +88,7 @@ type Change struct {
 	// Policy is the propagation policy for the dependents of a deleted object. If it is empty, the default of the
 	// kind applies.
 	Policy metav1.DeletionPropagation
-	// Remote describes a change in a store. Server is the server that is changed.
+	// Remote is set if the change is made in a store. Server is set if it is made in a running MySQL server.
 	Remote *Remote
 	Server *Server
 	// MayFail is true if later changes are applied even if this one fails.
@@ -116,7 +117,7 @@ type Remote struct {
 	Log string
 }
 
-// A Server is a running server of an instance.
+// A Server is the running MySQL server of an instance, in which a change is made.
 type Server struct {
 	Of v1.Instance
 	// Authorities are the CA certificates for the verification of the server's certificate, as PEM. They are empty if
@@ -124,7 +125,7 @@ type Server struct {
 	Authorities string
 }
 
-// A ServerError is the error of a server or a store. If it is Final, a retry cannot succeed.
+// A ServerError is the error of a MySQL server or a store. If it is Final, a retry cannot succeed.
 type ServerError struct {
 	error
 
@@ -146,12 +147,13 @@ func NewServerError(err error, final bool) *ServerError { return &ServerError{er
 // Unwrap returns the wrapped error.
 func (e *ServerError) Unwrap() error { return e.error }
 
-// InServer returns a change in a server.
+// InServer returns a change that is made in a running MySQL server, instead of in an object of the API server.
 func InServer(verb Verb, object client.Object, server Server) Change {
 	return Change{Verb: verb, Object: object, Server: &server}
 }
 
-// InStore returns a change in a store. The object is the backup that errors name, or the Secret that gives access.
+// InStore returns a change that is made in a store. The object is the backup that errors name, or the Secret that gives
+// access.
 func InStore(verb Verb, object client.Object, remote Remote) Change {
 	return Change{Verb: verb, Object: object, Remote: &remote}
 }
@@ -193,25 +195,25 @@ func PatchStatusFields(o client.Object, fields map[string]any) Change {
 	return Change{Verb: PatchStatus, If: AsRead, Object: o, Fields: fields}
 }
 
-// WhoeverWrote returns the same change without a precondition. It is for fields for which concurrent changes do not
-// matter.
+// WhoeverWrote returns a copy of the change without a precondition. It is for fields for which concurrent changes do
+// not matter.
 func (c Change) WhoeverWrote() Change {
 	c.If = OfName
 	return c
 }
 
-// DeleteObject returns the deletion of the given object, but not of a later object with the same name.
+// DeleteObject returns a change that deletes the given object, but not a later object with the same name.
 func DeleteObject(o client.Object, policy metav1.DeletionPropagation) Change {
 	return Change{Verb: Delete, If: SameObject, Object: o, Policy: policy, MayBeGone: true}
 }
 
-// OrGone returns the same change, which also succeeds if the object does not exist.
+// OrGone returns a copy of the change that also succeeds if its object does not exist.
 func (c Change) OrGone() Change {
 	c.MayBeGone = true
 	return c
 }
 
-// OrNot returns the same change. If it fails, later changes are still applied.
+// OrNot returns a copy of the change that may fail: if it does, the Writer still applies the later changes.
 func (c Change) OrNot() Change {
 	c.MayFail = true
 	return c

@@ -20,10 +20,10 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A Writer applies changes.
+// A Writer applies changes to objects in the API server, to stores, and to running MySQL servers.
 type Writer struct {
 	Client client.Client
-	// Stores and Servers apply the changes in stores and servers.
+	// Stores applies the changes that have a Remote, and Servers applies the changes that have a Server.
 	Stores  Stores
 	Servers Servers
 }
@@ -40,11 +40,11 @@ type Stores interface {
 	Access(ctx context.Context, remote *Remote) (map[string][]byte, error)
 }
 
-// Servers applies changes in a running server. It returns a ServerError, or an error of the API server.
+// Servers applies changes in a running MySQL server. It returns a ServerError, or an error of the API server.
 type Servers interface {
 	// OfferClone creates an account that may clone the server's data, and returns the data of its Secret.
 	OfferClone(ctx context.Context, in *Server) (map[string][]byte, error)
-	// WithdrawClone deletes that account.
+	// WithdrawClone deletes the account that OfferClone has created.
 	WithdrawClone(ctx context.Context, in *Server) error
 	// CheckData returns an error if the server responds and stores data outside of its data directory.
 	CheckData(ctx context.Context, in *Server) error
@@ -97,8 +97,8 @@ func kindOf(o client.Object) string {
 	return fmt.Sprintf("%T", o)
 }
 
-// after returns the change with the UID and resourceVersion of now, which is the result of an earlier change to the
-// same object.
+// after returns a copy of the change for an object that an earlier change has modified. It takes the UID and the
+// resourceVersion from now, the result of that change.
 func (c Change) after(now client.Object) Change {
 	identify := func(o client.Object) client.Object {
 		if o == nil {
@@ -187,7 +187,8 @@ func (w Writer) doInStore(ctx context.Context, verb Verb, o client.Object, r *Re
 	return w.give(ctx, o, func() (map[string][]byte, error) { return w.Stores.Access(ctx, r) })
 }
 
-// doInServer applies a change in a server.
+// doInServer applies a change in a running MySQL server. It returns the object unchanged unless the change writes a
+// Secret.
 func (w Writer) doInServer(ctx context.Context, verb Verb, o client.Object, in *Server) (client.Object, error) {
 	switch verb { //nolint:exhaustive // Other verbs are for the API server.
 	case WithdrawClone:

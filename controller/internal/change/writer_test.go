@@ -20,7 +20,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// secret returns a Secret with the data of a test.
+// secret returns a Secret that the tests use as an example of an object in the API server.
 func secret(name string, data map[string]string) *corev1.Secret {
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name),
 		Labels: map[string]string{"of": "db"}}, Data: map[string][]byte{}}
@@ -30,7 +30,7 @@ func secret(name string, data map[string]string) *corev1.Secret {
 	return s
 }
 
-// set returns a function that sets a key of a Secret.
+// set returns an edit of a Secret that sets one key.
 func set(key, value string) func(*corev1.Secret) {
 	return func(s *corev1.Secret) { s.Data[key] = []byte(value) }
 }
@@ -45,7 +45,7 @@ func read(t *testing.T, kube client.Client, name string) *corev1.Secret {
 	return s
 }
 
-// data returns the data of all Secrets, by name and key.
+// data returns the data of all Secrets in the fake API server, by name and key.
 func data(t *testing.T, kube client.Client) map[string]string {
 	t.Helper()
 	l := &corev1.SecretList{}
@@ -312,7 +312,7 @@ func TestScale(t *testing.T) {
 	}
 }
 
-// A toldStores records the changes in stores, and can return errors.
+// A toldStores is a fake of Stores. It records the calls, and returns an error for selected verbs.
 type toldStores struct {
 	told []string
 	err  map[Verb]error
@@ -415,7 +415,7 @@ func TestInStore(t *testing.T) {
 	}
 }
 
-// A fakeServer is a server that responds unless it is down.
+// A fakeServer is a fake of Servers. It counts the clone accounts, and returns the error down if it is set.
 type fakeServer struct {
 	down    error
 	cloners int

@@ -103,13 +103,13 @@ func (w *Watch) record(date string, sent time.Duration) {
 	}
 }
 
-// A transport reads the time from each response.
+// A transport is an http.RoundTripper that reads the API server's time from the Date header of each response.
 type transport struct {
 	watch *Watch
 	next  http.RoundTripper
 }
 
-// RoundTrip sends a request.
+// RoundTrip sends a request and reads the API server's time from the response.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	sent := t.watch.monotonic()
 	answer, err := t.next.RoundTrip(r)

@@ -98,7 +98,7 @@ func (m *Making) Close() { m.volume.CloseVolume() }
 // CompleteName is the name of the file that marks the data of an import as complete.
 const CompleteName = "complete"
 
-// Data returns the path of the data directory in the import's directory.
+// Data returns the path at which the import creates the data directory, before the rename to its final name.
 func (h Half) Data() string { return filepath.Join(h.Dir(), importedData) }
 
 // IsDone reports whether the volume already contains the data of this import. It returns an error if the volume

@@ -107,7 +107,7 @@ func (i *Initial) HasData() (bool, error) {
 	return true, nil
 }
 
-// Nothing returns an error if the volume shows signs of lost data, see CheckNothing.
+// Nothing returns an error if the volume has no data but shows that it once contained data. See CheckNothing.
 func (i *Initial) Nothing() error { return i.Volume.CheckNothing() }
 
 // RecordStart records the version of a server that is started on the data, unless it is already recorded.

@@ -22,7 +22,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/datadir"
 )
 
-// Steps after which the crash tests kill the process that places the data.
+// Steps of a restore, an import or an initialization after which the crash tests kill the process.
 const (
 	StepUnpacked = "unpacked"
 	StepMarked   = "marked"
@@ -55,7 +55,7 @@ const (
 	StartedName = ".started.json"
 	// HalfPrefix is the name prefix of a directory into which an archive is unpacked.
 	HalfPrefix = ".restore-"
-	// LostAndFound belongs to the file system.
+	// LostAndFound is a directory that belongs to the file system, and not to the server.
 	LostAndFound = "lost+found"
 )
 
@@ -183,13 +183,13 @@ func CheckOwner(root *os.Root, xr types.UID) error {
 		v1.PrintableText(string(m.XR), maxUID), MarkerName)
 }
 
-// A DataState is the state of a data directory.
+// A DataState reports whether the data directory is empty or missing, and its inode.
 type DataState struct {
 	Empty bool
 	Inode uint64
 }
 
-// DataState returns the state of the data directory.
+// DataState reads the data directory, and returns whether it is empty or missing, and its inode.
 func (v *Volume) DataState() (DataState, error) {
 	info, err := v.Lstat(v.directory)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -238,7 +238,7 @@ func (v *Volume) CheckNothing() error {
 				return err
 			}
 			inodes = append(inodes, inodeOf(info))
-			if made, err := v.Lstat(path.Join(name, importedData)); err == nil { // An import is one level deeper.
+			if made, err := v.Lstat(path.Join(name, importedData)); err == nil { // The data of an import is one level deeper.
 				inodes = append(inodes, inodeOf(made))
 			}
 		default:

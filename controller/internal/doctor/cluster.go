@@ -57,7 +57,7 @@ type Cluster struct {
 	Unread map[string]string
 }
 
-// A clusterReader reads a cluster.
+// A clusterReader fills a Cluster with objects from the API server, and records which kinds it could not read.
 type clusterReader struct {
 	client.Reader
 

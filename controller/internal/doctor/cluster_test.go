@@ -34,7 +34,7 @@ func scheme(t *testing.T) *runtime.Scheme {
 	return s
 }
 
-// objects returns the objects of the healthy cluster.
+// objects returns all Kubernetes objects of the healthy test cluster.
 func objects() []client.Object {
 	c := healthy()
 	c.Lease.Namespace, c.Lease.Name = systemNamespace, Lease
@@ -113,7 +113,7 @@ func TestLook(t *testing.T) {
 	cases := map[string]struct {
 		absent  string
 		failing map[string]error
-		// without lists the kinds that are not read.
+		// without lists the kinds whose objects are missing from the result.
 		without          []string
 		unread, isAbsent []string
 		err              string

@@ -3,11 +3,11 @@ package doctor
 import "time"
 
 const (
-	// shortDelay is the maximum duration of a step that usually takes seconds.
+	// shortDelay is the age after which the doctor reports a step as delayed that usually takes seconds.
 	shortDelay = time.Minute
-	// long is the maximum duration of a step that usually takes minutes.
+	// long is the age after which the doctor reports a step as delayed that usually takes minutes.
 	long = 10 * time.Minute
-	// endless is the maximum duration of a backup, even of a large instance.
+	// endless is the age after which the doctor reports a running backup as delayed. Even a large backup is faster.
 	endless = 24 * time.Hour
 )
 

@@ -143,7 +143,7 @@ func gone(c *Cluster) {
 // lost deletes the claim and the XR without a backup, and leaves the data.
 func lost(c *Cluster) { c.Claims, c.XRs = nil, nil }
 
-// dying simulates a deletion of the instance that is in the given phase.
+// dying makes the instance one that is being deleted. step is the phase of its deletion.
 func dying(c *Cluster, step string) {
 	for _, o := range []*instance.Composite{c.Claims[0], c.XRs[0]} {
 		o.SetDeletionTimestamp(new(ago(time.Minute)))

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// A clusterCheck checks objects that concern all instances, and objects that belong to none.
+// A clusterCheck examines what concerns all instances, such as the controller, and objects that belong to no instance.
 type clusterCheck struct {
 	*index
 }
 
-// examineController checks the controller. Its findings concern all instances.
+// examineController reports that no controller is running, and which kinds the doctor could not check.
 func (x *clusterCheck) examineController() []Finding {
 	out := x.whoIsRunning()
 	if len(x.Absent) > 0 {
@@ -27,7 +27,7 @@ func (x *clusterCheck) examineController() []Finding {
 	return out
 }
 
-// whoIsRunning checks whether a controller runs. A running controller renews its lease every few seconds.
+// whoIsRunning reports that no controller is running. A running controller renews its lease every few seconds.
 func (x *clusterCheck) whoIsRunning() []Finding {
 	if x.Unread[kindLease] != "" {
 		return nil

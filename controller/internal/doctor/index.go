@@ -16,7 +16,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// An index assigns the objects of a cluster to instances.
+// An index finds the objects of each instance among the objects of a cluster.
 type index struct {
 	*Cluster
 
@@ -27,7 +27,7 @@ type index struct {
 	living, orphaned map[types.UID]bool
 }
 
-// A subject contains all objects of one instance.
+// A subject contains the objects of all instances that have the same kind, namespace and name.
 type subject struct {
 	key   instance.Key
 	claim *instance.Composite

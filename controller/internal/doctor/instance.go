@@ -18,7 +18,7 @@ type instanceCheck struct {
 	*subject
 }
 
-// examineInstance returns the instance with all findings.
+// examineInstance returns the line of an instance in the report, with all findings about it.
 func (x *instanceCheck) examineInstance() Instance {
 	out := Instance{Kind: x.key.Kind, Namespace: x.key.Namespace, Name: x.key.Name, State: x.stateText(),
 		Backups: x.summarizeBackups()}

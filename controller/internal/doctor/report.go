@@ -36,14 +36,14 @@ func (r *Report) Err() error {
 	return nil
 }
 
-// A Finding describes one fact and how to fix it.
+// A Finding is a problem or a note about an instance or the cluster, with the advice how to fix it.
 type Finding struct {
 	Severity Severity `json:"severity"`
 	Text     string   `json:"text"`
 	Advice   string   `json:"advice,omitempty"`
 }
 
-// A Report contains all findings.
+// A Report contains everything that the doctor has found in a cluster.
 type Report struct {
 	// Cluster contains the findings that concern all instances.
 	Cluster   []Finding  `json:"cluster,omitempty"`
@@ -59,7 +59,7 @@ type Instance struct {
 	Name      string `json:"name"`
 	// Severity is the severity of the worst finding.
 	Severity Severity `json:"severity"`
-	// State is the state in a word or two.
+	// State is a short text, such as "running" or "being recovered".
 	State string `json:"state"`
 	// Data is the data of the existing instance, or nil if no volume holds its data.
 	Data     *Data     `json:"data,omitempty"`
@@ -67,7 +67,7 @@ type Instance struct {
 	Findings []Finding `json:"findings,omitempty"`
 }
 
-// Data is a volume and what protects it.
+// Data is the data volume of an instance, and what protects it from deletion.
 type Data struct {
 	Volume        string `json:"volume"`
 	ReclaimPolicy string `json:"reclaimPolicy"`

@@ -125,7 +125,7 @@ func passes(err error) bool {
 	return false
 }
 
-// A call is a request to the gateway that can be repeated.
+// A call is a request of a Job to the gateway. The client can repeat it.
 type call struct {
 	method, place, key string
 	query              url.Values
@@ -266,7 +266,7 @@ func (r *objectReader) Read(p []byte) (int, error) {
 		default:
 			time.Sleep(firstPause)
 		}
-		_ = r.body.Close() // It is broken.
+		_ = r.body.Close() // The connection is broken.
 		if err := r.resume(); err != nil {
 			return 0, err
 		}

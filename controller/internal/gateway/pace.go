@@ -32,7 +32,7 @@ type pace struct {
 	waited time.Duration
 }
 
-// left returns how much longer the gateway may wait.
+// left returns how much longer the gateway may wait for the next bytes of the body.
 func (p *pace) left() time.Duration {
 	all := p.grace + time.Duration(float64(p.bytes)/float64(p.rate)*float64(time.Second))
 	return min(all-p.waited, idle)
@@ -78,7 +78,7 @@ type patientReader struct {
 
 func (p *patientReader) Read(raw []byte) (int, error) {
 	begin := time.Now()
-	_ = p.control.SetReadDeadline(begin.Add(p.pace.left())) // As above.
+	_ = p.control.SetReadDeadline(begin.Add(p.pace.left())) // If this fails, the timeout of the connection applies.
 	n, err := p.from.Read(raw)
 	p.pace.moved(n, time.Since(begin))
 	return n, p.pace.explain(err)

@@ -38,7 +38,7 @@ const (
 // write nothing below its prefix.
 const ManifestName = "manifest.json"
 
-// A Server serves the requests of Jobs.
+// A Server is the HTTP handler of the backup gateway, which gives Jobs access to stores.
 type Server struct {
 	redact.All
 
@@ -71,7 +71,7 @@ type request struct {
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/healthz" {
-		return // 200.
+		return // The gateway is healthy: the status is 200.
 	}
 	start := time.Now()
 	q, err := s.admit(w, r)

@@ -59,14 +59,14 @@ type openStore struct {
 	identities []age.Identity
 }
 
-// ReadStores reads the stores from a file.
+// ReadStores opens the stores in the gateway's settings file.
 func ReadStores(path string) (*Stores, error) {
 	s := &Stores{path: path, now: time.Now}
 	_, err := s.read()
 	return s, err
 }
 
-// read reads the file, and opens the stores if its content has changed.
+// read reads the settings file, and opens the stores again if the file has changed.
 func (s *Stores) read() (opened, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

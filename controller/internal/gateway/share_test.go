@@ -111,7 +111,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// A testGateway is a gateway for a store in memory.
+// A testGateway is a running backup gateway, whose store is in memory.
 type testGateway struct {
 	*Server
 

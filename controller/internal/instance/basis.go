@@ -63,14 +63,14 @@ func (s *Subject) IsOwn(r *v1.BackupRecord) bool {
 	return s.Instance.XR != "" && r.Spec.Instance.XR == s.Instance.XR
 }
 
-// DeletionIntent describes how users want an instance to be deleted.
+// A DeletionIntent tells how users want an instance to be deleted, for example whether a backup is skipped.
 type DeletionIntent struct{ basis *Basis }
 
 // DeletionIntent returns how users want this instance to be deleted. The claim has priority over the XR, because
 // Crossplane stops copying its fields to the XR once the claim is being deleted.
 func (b *Basis) DeletionIntent() DeletionIntent { return DeletionIntent{b} }
 
-// Policy returns the deletion policy.
+// Policy returns the deletionPolicy of the claim, or of the XR if there is no claim.
 func (w DeletionIntent) Policy() v1.DeletionPolicy {
 	if w.basis.Claim != nil {
 		return w.basis.Claim.Spec.DeletionPolicy

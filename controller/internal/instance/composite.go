@@ -30,13 +30,13 @@ func Kinds() []Kind {
 	return out
 }
 
-// Kinds of the API for MySQL servers.
+// ClaimKind and XRKind are the kinds of a claim for a MySQL server, and of its XR.
 var (
 	ClaimKind = v1.GroupVersionClaims.WithKind(v1.KindMySQL)
 	XRKind    = v1.GroupVersionClaims.WithKind(v1.KindXMySQL)
 )
 
-// crdKind is the kind of a CustomResourceDefinition.
+// crdKind is the GroupVersionKind of CustomResourceDefinitions.
 var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
 // kindOf returns the Kind of an instance from its v1.Instance.Kind, or false if the controller does not manage it.
@@ -51,7 +51,7 @@ type Composite struct {
 
 	// Spec contains the fields of a MySQL. A Database has the same fields and a Type.
 	Spec v1.XMySQLSpec
-	// Type is the type of the server.
+	// Type is the type of a Database, such as mysql. It is empty for a MySQL.
 	Type   v1.DatabaseType
 	Status v1.MySQLStatus
 	// Stale is true if an XR has the status of a previous XR with the same name. Status and Conditions are empty in this

@@ -28,7 +28,7 @@ const AnnotationPaused = "crossplane.io/paused"
 // composition that started before the deletion has therefore finished by then.
 const CrossplaneMayTake = 5 * time.Minute
 
-// xrdKind is the kind of a CompositeResourceDefinition.
+// xrdKind is the GroupVersionKind of CompositeResourceDefinitions.
 var xrdKind = schema.GroupVersionKind{Group: "apiextensions.crossplane.io", Version: "v1",
 	Kind: "CompositeResourceDefinition"}
 

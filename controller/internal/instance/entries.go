@@ -151,7 +151,7 @@ func (n *Entry) isNewerThan(other *Entry) bool {
 	return n.asRecord().After(other.asRecord())
 }
 
-// asRecord returns a BackupRecord with the fields that determine the order of backups.
+// asRecord returns a BackupRecord with only those fields of the catalog entry that determine the order of backups.
 func (n *Entry) asRecord() *v1.BackupRecord {
 	r := &v1.BackupRecord{Spec: n.Spec}
 	r.Name, r.Spec.AnnouncedAt = n.Name, &n.AnnouncedAt

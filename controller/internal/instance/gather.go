@@ -20,7 +20,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/clock"
 )
 
-// A Gatherer reads the state of instances.
+// A Gatherer reads the state of instances from the API server, from stores, and from the logs of pods.
 type Gatherer struct {
 	// Reader reads from the API server directly, because a cache may be outdated. A missing object in a cache does
 	// not prove that the object is absent.

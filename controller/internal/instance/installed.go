@@ -41,7 +41,7 @@ func explainUnlisted(ctx context.Context, r client.Reader, kind Kind, err error)
 // IsNotInstalled reports whether an error means that a kind does not exist.
 func IsNotInstalled(err error) bool { return kerrors.IsNotFound(err) || apimeta.IsNoMatchError(err) }
 
-// statesWithoutKind returns the remaining states of an instance whose kind is no longer installed.
+// statesWithoutKind returns the states of instances that have no XR because their kind is no longer installed.
 func (g *Gatherer) statesWithoutKind(ctx context.Context, k Key) ([]*State, error) {
 	ns, err := getObject(ctx, g.Reader, &corev1.Namespace{}, "", k.Namespace)
 	if err != nil {

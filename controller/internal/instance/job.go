@@ -26,7 +26,7 @@ type Job struct {
 	Pods []corev1.Pod
 	// Report is the report of the product's container, or nil.
 	Report *agent.Report
-	// Progress is the last progress from the log.
+	// Progress is the last progress that the Job's program has written to its log, or nil.
 	Progress *agent.Progress
 	// PodFailure is the reason why the pod is not running, as reported by the kubelet or the scheduler.
 	PodFailure string
@@ -42,7 +42,7 @@ type Job struct {
 	Succeeded *corev1.ContainerStateTerminated
 }
 
-// Jobs are the Jobs of an instance.
+// Jobs contains the Jobs of an instance that restore, back up, wipe or prune its data.
 type Jobs struct {
 	// RestoreJob runs in the instance's own namespace. The other Jobs run at its JobLocation.
 	RestoreJob, BackupJob, WipeJob, PruneJob *Job

@@ -20,12 +20,12 @@ type Key struct{ Kind, Namespace, Name string }
 // String returns the key as it appears in logs.
 func (k Key) String() string { return k.Kind + "/" + k.Namespace + "/" + k.Name }
 
-// Instance returns the instance with the given XR. If the XR is empty, the result stands for all instances with this key.
+// Instance returns the instance with the given XR. If the XR is empty, it stands for all instances with this key.
 func (k Key) Instance(xr types.UID) v1.Instance {
 	return v1.Instance{Kind: k.Kind, Namespace: k.Namespace, Name: k.Name, XR: xr}
 }
 
-// Labels that Crossplane adds to an XR.
+// Labels of an XR with which Crossplane names the claim of the XR.
 const (
 	labelClaimNamespace = "crossplane.io/claim-namespace"
 	labelClaimName      = "crossplane.io/claim-name"

@@ -5,9 +5,9 @@ import v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 // A JobLocation is the namespace of an instance's Jobs, with the names of the Jobs and their PVCs there.
 type JobLocation struct {
 	Namespace string
-	// Data and Backup are the names of PVCs.
+	// Data is the name of the data PVC, and Backup the name of the backup PVC, in that namespace.
 	Data, Backup string
-	// WipeJob and PruneJob are the names of Jobs.
+	// WipeJob is the Job that empties a hostPath directory, and PruneJob the Job that deletes expired backups.
 	WipeJob, PruneJob string
 }
 

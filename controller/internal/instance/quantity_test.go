@@ -176,7 +176,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// useAll calls the methods of a composite.
+// useAll calls the methods of a composite, which must not panic or calculate with huge numbers.
 func useAll(c *Composite) {
 	for _, ask := range []func() bool{c.HasFinalizer, c.IsComposing, c.IsDeleting, c.IsServing, c.IsBeginning} {
 		ask()

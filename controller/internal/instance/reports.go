@@ -24,7 +24,7 @@ type Logs interface {
 	OfEnded(ctx context.Context, namespace, pod, container string, previous bool) (io.ReadCloser, error)
 }
 
-// readReports reads the reports of a Job's pods.
+// readReports reads from the pods of a Job what its program has reported: the result and the progress.
 func readReports(ctx context.Context, l podReader, basis *Basis, backupPVC *corev1.PersistentVolumeClaim, j *Job) {
 	j.recordEnd(l.now)
 	j.recordEviction()

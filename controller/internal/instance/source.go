@@ -14,7 +14,7 @@ import (
 // A Source is another claim of the namespace that an instance will be restored from, with all of the claim's backups.
 // If a BackupRecord was deleted, the catalog on the backup volume or in the store still contains the backup.
 type Source struct {
-	// Of is the other claim.
+	// Of identifies the claim whose backups the source contains.
 	Of v1.Instance
 	// Records and Entries are the BackupRecords and the catalog entries of the claim's backups, newest first.
 	Records []v1.BackupRecord

@@ -61,7 +61,7 @@ func NewState(s Subject) *State { return &State{Basis: Basis{Subject: s}} }
 // A Refusal describes why a step was refused. If a quota or a policy refused it, a user must change the quota, the
 // policy or the request. A server or a store can also refuse a step.
 type Refusal struct {
-	// Of is the refused action.
+	// Of is the action that was refused, such as CreateBackupJob.
 	Of string
 	// Message is the message of the API server as one printable line. It names the object.
 	Message string

@@ -19,7 +19,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A fakeStores contains catalog entries and counts the reads.
+// A fakeStores is a fake of Stores. It contains catalog entries and counts the reads.
 type fakeStores struct {
 	entries []FoundEntry
 	err     error

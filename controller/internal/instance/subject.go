@@ -16,7 +16,7 @@ type Request struct {
 	// Name and UID identify the Backup object.
 	Name string
 	UID  types.UID
-	// Method is the backup method.
+	// Method is the requested backup method, Cold or Online.
 	Method v1.BackupMethod
 }
 
@@ -26,7 +26,8 @@ type Subject struct {
 	// Settings are the settings of the controller.
 	Settings Settings
 
-	// Instance is the instance. Its XR is empty if there is no XR.
+	// Instance identifies the instance by kind, namespace, name and the UID of its XR. The UID is empty if there is no
+	// XR.
 	Instance v1.Instance
 
 	// Now is the time of the read. Skew is the difference between the clocks of the controller and the API server.

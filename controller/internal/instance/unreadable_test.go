@@ -185,10 +185,10 @@ func TestMayBeRestoring(t *testing.T) {
 	}
 }
 
-// An apiServer stores objects as JSON, even if the Go types cannot represent them.
+// An apiServer is a fake API server. It stores objects as JSON, even if the Go types cannot represent them.
 type apiServer struct{ objects []map[string]any }
 
-// newAPI returns a client of the server.
+// newAPI returns a client for the fake API server.
 func newAPI(tb testing.TB, api *apiServer) client.Client {
 	tb.Helper()
 	server := httptest.NewServer(api)
@@ -220,7 +220,7 @@ func newAPI(tb testing.TB, api *apiServer) client.Client {
 	return c
 }
 
-// ServeHTTP serves get and list requests.
+// ServeHTTP serves the get and list requests of the client.
 func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	steps := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	version := steps[1]
@@ -263,7 +263,7 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(out) //nolint:errchkjson // The value is a Status or was decoded from JSON.
 }
 
-// kindOfList returns the kind of a resource's list.
+// kindOfList returns the list kind of a resource, such as SecretList for secrets.
 func kindOfList(version, resource string) string {
 	for kind := range clientgoscheme.Scheme.AllKnownTypes() {
 		if plural, _ := meta.UnsafeGuessKindToResource(kind); kind.GroupVersion().String() == version &&
@@ -280,7 +280,7 @@ func kindOfList(version, resource string) string {
 	return "List"
 }
 
-// stored returns an object as JSON.
+// stored returns an object as the fake API server stores it.
 func stored(tb testing.TB, o client.Object) map[string]any {
 	tb.Helper()
 	m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)

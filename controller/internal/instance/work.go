@@ -35,7 +35,8 @@ type Work struct {
 	Pods []corev1.Pod
 	// CloneAccess is the Secret with the account that may clone the server, or nil.
 	CloneAccess client.Object
-	// Leftovers are the other objects of this instance.
+	// Leftovers are the Deployment, Service, NetworkPolicy, Secrets and other small objects that a deletion must also
+	// delete.
 	Leftovers []client.Object
 	// Restoring maps the name of a backup to the composite resource of the namespace that is being restored from it. It
 	// is read during a deletion once older backups may be deleted.
@@ -187,7 +188,7 @@ func restKinds() []schema.GroupVersionKind {
 	}
 }
 
-// readLeftovers reads the remaining objects that were created for this instance.
+// readLeftovers reads the Deployment, Service, Secrets and other small objects that were created for this instance.
 func readLeftovers(ctx context.Context, r client.Reader, basis *Basis) ([]client.Object, error) {
 	var out []client.Object
 	instanceID, home := basis.Instance, basis.Instance.Namespace

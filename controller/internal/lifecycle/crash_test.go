@@ -33,7 +33,7 @@ import (
 
 var errCrash = errors.New("crash")
 
-// A world is a cluster in memory in which an instance is deleted.
+// A world is a fake API server with one instance. It can crash the controller before or after any write.
 type world struct {
 	client.WithWatch
 
@@ -45,7 +45,7 @@ type world struct {
 	empty bool
 	// off is the difference between the clocks of the controller and the cluster.
 	off time.Duration
-	// violated describes an object that was deleted too early.
+	// violated describes which object the controller has deleted too early. It is empty if there is none.
 	violated string
 }
 
@@ -159,7 +159,7 @@ func newWorldOf(t *testing.T, crashAt int, after bool, objects []client.Object) 
 // A way is a method to delete an instance. Its value names what a user deleted or removed.
 type way string
 
-// home is the namespace of the instance.
+// home is the namespace of the tested instance.
 const home = "default"
 
 // The tested ways to delete an instance.
@@ -246,7 +246,7 @@ func deleted(way way) []client.Object {
 
 func onNodeAffinity() *corev1.VolumeNodeAffinity { return agent.OnNode("node1") }
 
-// turn completes the Jobs that the controller created.
+// turn marks the Jobs that the controller created as complete, and adds the pods with their reports.
 func (w *world) turn(ctx context.Context, t *testing.T) {
 	t.Helper()
 	l := &batchv1.JobList{}
@@ -285,7 +285,7 @@ func (w *world) turn(ctx context.Context, t *testing.T) {
 	}
 }
 
-// nothingOutside is a server that stores no data outside of its data directory.
+// nothingOutside is a fake of change.Servers, whose server stores no data outside of its data directory.
 type nothingOutside struct{ change.Servers }
 
 func (nothingOutside) CheckData(context.Context, *change.Server) error { return nil }

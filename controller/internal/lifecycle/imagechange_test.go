@@ -23,7 +23,7 @@ const (
 	nextImage    = "mysql:9.7"
 )
 
-// newImage requests an image whose release series differs from the server's.
+// newImage adds a pending image whose release series is newer than that of the running server.
 func newImage(s *instance.State) {
 	s.XR.Status.ServedImage, s.XR.Status.PendingImage = s.XR.Status.Image, nextImage
 	backupsBound(s)

@@ -133,7 +133,8 @@ func mergedKeys(a, b map[string]string) map[string]string {
 	return out
 }
 
-// write applies a change whose precondition holds.
+// write updates the model in the way in which a change would update a real cluster. The precondition of the change must
+// hold.
 func (m *model) write(c change.Change) {
 	if key := unknownAnnotation(c); key != "" {
 		m.broken = "the model does not know annotation " + key
@@ -229,7 +230,8 @@ func (m *model) writeXR(n int, c change.Change) {
 	}
 }
 
-// writeXRStatus stores the fields that later decisions depend on. All other fields are only shown to users.
+// writeXRStatus stores the status fields of the XR that later decisions depend on. All other fields are only shown to
+// users.
 func (m *model) writeXRStatus(l *modelInstance, status map[string]any) {
 	fields, _ := status[v1.StatusInternal].(map[string]any)
 	for field := range status {
@@ -517,7 +519,7 @@ func (m *model) writeRecordStatus(l *modelInstance, c change.Change) {
 
 func phaseNumber(p v1.BackupPhase) int8 { return int8(slices.Index(recordPhases, p)) } //nolint:gosec // There are five.
 
-// turnIn returns the state of the restore test in a BackupRecord.
+// turnIn returns the progress of the restore test in a BackupRecord: turnNone, turnTaken or turnNamed.
 func turnIn(o client.Object) int8 {
 	switch t := as[*v1.BackupRecord](o).Status.RestoreTest; {
 	case t == nil:

@@ -20,10 +20,10 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// A decision is the function Next, possibly with a bug.
+// A decision is the function Next, or a variant of it with a bug that the model must detect.
 type decision func(*instance.State) steps.Step
 
-// A second is the function restoretest.Next, possibly with a bug.
+// A second is the function restoretest.Next, or a variant of it with a bug that the model must detect.
 type second func(*restoretest.State) restoretest.Step
 
 // controller returns the possible events of the controller: one step of each instance. A crash and restart of the
@@ -213,7 +213,7 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// A bug is an error that a test adds to a decision.
+// A bug is a deliberate error in the function Next or restoretest.Next. The model must detect it.
 type bug struct {
 	reason     string
 	start      string
@@ -221,7 +221,7 @@ type bug struct {
 	decideTest second
 }
 
-// bugsOfRestoreTest returns bugs in package restoretest.
+// bugsOfRestoreTest returns deliberate errors in the decisions about restore tests, which the model must detect.
 func bugsOfRestoreTest() map[string]bug {
 	return map[string]bug{
 		"doubt": {reason: "The controller treats a restore test without a result as passed.", start: "required",
@@ -365,7 +365,7 @@ func bugsOfRequests() map[string]bug {
 	}
 }
 
-// bugsOfFinalizers returns bugs about finalizers of other controllers.
+// bugsOfFinalizers returns bugs that remove finalizers of other controllers.
 func bugsOfFinalizers() map[string]bug {
 	return map[string]bug{
 		"not ours": {reason: "The controller removes the finalizer of Crossplane.",

@@ -18,7 +18,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// Values of status.internal.imageChange.
+// Values of modelImage.says: the server is not stopped for an image change, it is stopped, or the new image may start.
 const (
 	imageNone int8 = iota
 	imageFenced
@@ -44,7 +44,8 @@ type modelImage struct { //nolint:recvcheck // Methods that apply an event chang
 	resumed bool
 	// planned is true if the backup is scheduled instead of on-demand. due is true when its time has come.
 	planned, due bool
-	// The state of the backup, as in modelInstance.
+	// The state of the backup before the image change or of the requested backup. The fields are those of
+	// modelInstance.
 	record               int8
 	recordDying          bool
 	archived, archivedOn int8
@@ -151,7 +152,7 @@ func (l modelInstance) statusOfImage(status, remembered map[string]any) {
 
 func (l modelInstance) recordNameOfImage(n int) string { return instanceOf(n).NumberedRecordName(1) }
 
-// imageObjects returns the BackupRecord, the Secret and the Job of the backup.
+// imageObjects returns the BackupRecord, the Secret and the Job of the backup that the modelImage describes.
 func (l modelInstance) imageObjects(n int) []client.Object {
 	i, instanceID := l.image, instanceOf(n)
 	var out []client.Object
@@ -201,7 +202,7 @@ func (l modelInstance) recordOfImage(n int) *v1.BackupRecord {
 	return r
 }
 
-// writeImageStatus stores a new value of status.internal.imageChange.
+// writeImageStatus updates the model after the controller has written status.internal.imageChange.
 func (i *modelImage) writeImageStatus(value any) {
 	c, ok := value.(map[string]any)
 	switch {

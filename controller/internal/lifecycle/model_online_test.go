@@ -14,7 +14,8 @@ import (
 // A modelClone is the state of an online backup.
 type modelClone struct {
 	online bool
-	// cloner is true if the account exists in the server, and access is true if the Secret with the account exists.
+	// cloner is true if the clone account exists in the MySQL server. access is true if the Secret with the account
+	// exists.
 	cloner, access bool
 	// cloned is the number of rows in the clone of the Job plus 1, or 0 before the clone is complete.
 	cloned int8

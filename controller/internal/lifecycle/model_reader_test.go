@@ -51,10 +51,10 @@ func (r modelReader) Get(_ context.Context, k client.ObjectKey, target client.Ob
 	return kerrors.NewNotFound(schema.GroupResource{Resource: kind}, k.Name)
 }
 
-// A worldReader is an API server together with a store.
+// A worldReader serves the objects of a model like an API server. The fake store reads its contents from the model.
 type worldReader interface {
 	client.Reader
-	// model returns the current state of the model.
+	// model returns the state that the model has reached, from which the fake store derives its contents.
 	model() model
 }
 
@@ -175,7 +175,7 @@ func gathererFrom(r client.Reader) *instance.Gatherer {
 		Clock: func() time.Time { return now }}
 }
 
-// restoreTestState returns the input of package restoretest.
+// restoreTestState returns the input of restoretest.Next, which the real reader reads from the objects of the model.
 func (m model) restoreTestState() (*restoretest.State, error) {
 	s, err := restoretest.ReadState(context.Background(), m.gatherer(), key(), restoretest.Turns{}, 1)
 	if err != nil {
@@ -242,7 +242,7 @@ func ourFinalizer(present bool) []string {
 	return []string{v1.Finalizer}
 }
 
-// objects returns all objects of the model.
+// objects returns the Kubernetes objects of a cluster that is in the state of the model.
 func (m model) objects() []client.Object {
 	out := []client.Object{&v1.Platform{ObjectMeta: metav1.ObjectMeta{Name: v1.PlatformName},
 		Spec: v1.PlatformSpec{AllowedBackupStores: []string{modelStore}}}}
@@ -401,7 +401,7 @@ func (m model) backupPVC() client.Object {
 	return c
 }
 
-// objects returns the objects of one instance.
+// objects returns the Kubernetes objects that exist for one instance of the model.
 func (l modelInstance) objects(n int, required bool) []client.Object {
 	instanceID := instanceOf(n)
 	meta := metav1.ObjectMeta{Namespace: "default", Name: "db", Labels: instanceID.Labels()}

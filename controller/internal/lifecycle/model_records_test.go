@@ -126,7 +126,7 @@ func (m model) remaining() int8 {
 	return min(most, m.truth)
 }
 
-// A third is the function NextOfArchives, possibly with a bug.
+// A third is the function NextOfArchives, or a variant of it with a bug that the model must detect.
 type third func(*instance.Archives) []catalog.ArchiveStep
 
 func (m model) archives(r worldReader) (*instance.Archives, error) {

@@ -93,7 +93,7 @@ func (i modelImage) request() string {
 	return modelRequest
 }
 
-// showRequest writes the schedule to the spec.
+// showRequest writes the backup schedule of the model to the spec of the XR.
 func (i modelImage) showRequest(spec map[string]any) {
 	backup, _ := spec["backup"].(map[string]any)
 	if i.planned {
@@ -101,7 +101,7 @@ func (i modelImage) showRequest(spec map[string]any) {
 	}
 }
 
-// requestOfImage returns the request in the BackupRecord of the backup.
+// requestOfImage returns the field spec.request of the BackupRecord. It is empty for a backup before an image change.
 func (l modelInstance) requestOfImage() string {
 	if l.image.asked {
 		return l.image.request()
@@ -116,7 +116,8 @@ func (l modelInstance) jobNameOfImage(n int) string {
 	return instanceOf(n).Jobs().ImageChange()
 }
 
-// writeRequestStatus stores a new value of status.internal.requestedBackup or scheduledBackup.
+// writeRequestStatus updates the model after the controller has written status.internal.requestedBackup or
+// scheduledBackup.
 func (i *modelImage) writeRequestStatus(value any) {
 	b, _ := value.(map[string]any)
 	if p, ok := b["phase"].(v1.LastBackupPhase); ok {
@@ -127,7 +128,7 @@ func (i *modelImage) writeRequestStatus(value any) {
 	}
 }
 
-// originOfImage returns the origin of the backup.
+// originOfImage returns why the backup is taken: by a schedule, on demand, or before an image change.
 func (i modelImage) originOfImage() v1.BackupOrigin {
 	switch {
 	case i.planned:

@@ -8,14 +8,14 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// States of an object in the model.
+// States of an object in the model: it does not exist, it exists, or it is being deleted.
 const (
 	none int8 = iota
 	alive1
 	dying1
 )
 
-// Locations of PVCs and Jobs in the model.
+// Locations of PVCs and Jobs in the model. atHome is the namespace of the instance, under the usual names.
 const (
 	atHome int8 = iota
 	// besideHome is the namespace of the instance, under names that contain the instance's UID.
@@ -23,7 +23,7 @@ const (
 	atRecovery
 )
 
-// States of the claimRef of a data volume.
+// States of the claimRef of a data volume: reserved for a PVC, bound to a PVC, or bound to a PVC that was deleted.
 const (
 	refFree int8 = iota
 	refBound
@@ -41,7 +41,7 @@ const (
 	recordNew
 )
 
-// Results of the restore test of a verified backup.
+// Results of the restore test of a verified backup. verdictNone means that there is no result yet.
 const (
 	verdictNone int8 = iota
 	verdictUnknown
@@ -68,14 +68,14 @@ const (
 // detect a missing row.
 type modelInstance struct { //nolint:recvcheck // Methods that apply an event change the value. All others get a copy.
 	xr                              int8
-	born                            int8 // The number of its namespace, from 1.
+	born                            int8 // The number of the instance's namespace. The first one has number 1.
 	ours, cross                     bool
 	claimMarked                     bool // The PVC has AnnotationNothingToLose, because there is no XR.
 	started, fenced, marked, volume bool
 	looked                          bool
-	previous, restore               int8 // The previous instance whose backup was found or chosen, from 1.
+	previous, restore               int8 // The numbers of the instances whose backup was found and chosen. 0 means none.
 	restored                        bool
-	deployment                      int8 // 1 means no replica, 2 means one.
+	deployment                      int8 // 0 means no Deployment, 1 means no replica, 2 means one.
 	service                         bool
 	pod                             bool
 	pv, held, retain, labelled      bool
@@ -83,12 +83,12 @@ type modelInstance struct { //nolint:recvcheck // Methods that apply an event ch
 	rows                            int8
 	record                          int8
 	archived                        int8 // The number of rows plus 1, or 0 if there is no archive.
-	archivedOn                      int8 // The index of the backup volume.
+	archivedOn                      int8 // The index in model.volumes of the volume with the archive.
 	job, jobPlace                   int8
 	jobDone, jobFailed              bool
 	jobMoved                        bool // The Job was created for a previous backup PVC.
 	restoreJob                      bool // The Job of a completed restore still exists, with its pod.
-	ran                             bool // A server has started from its backup.
+	ran                             bool // A restore test has started a server from this instance's backup.
 	verdict                         int8
 	turn                            int8 // The state of the restore test in its BackupRecord.
 	heard                           bool // The BackupRecord contains the result of the restore test.
@@ -98,12 +98,12 @@ type modelInstance struct { //nolint:recvcheck // Methods that apply an event ch
 	recordNo, noted, forgotten    int8
 	recordDying, markedForRemoval bool
 	recordHeld                    bool
-	wanted                        bool // The last annotation of the user requests this BackupRecord.
-	erase                         int8 // The Job that removes the archive.
+	wanted                        bool // A user has requested this BackupRecord with an annotation on the volume.
+	erase                         int8 // The state of the Job that removes the archive.
 	erased                        bool
 	handle, handlePlace           int8
 	handleBlocked                 bool
-	toStore                       bool // Its backup is written to a store, and not to a volume.
+	toStore                       bool // The backup of this instance is written to a store, and not to a volume.
 	// Generations of the BackupRecord that the annotation AnnotationPublished of the XR, the volume and the PVC
 	// names.
 	xrMark, pvMark, claimMark int8
@@ -113,20 +113,20 @@ type modelInstance struct { //nolint:recvcheck // Methods that apply an event ch
 	image   modelImage
 }
 
-// A modelVolume is a backup volume. made, owner and from are numbers of namespaces. The first namespace has the number
-// 1, and it gets the next number each time it is created again.
+// A modelVolume is a backup volume. made, owner and from are the numbers of namespaces that have used the volume. The
+// first namespace has number 1. If it is created again, it gets the next number.
 type modelVolume struct {
 	made, owner, from int8
 	namespace         int8
 	free              bool
 	retained          bool // The volume is kept if its PVC is deleted.
-	asked             int8 // The instance, from 1, whose BackupRecord a user requests.
+	asked             int8 // The number of the instance whose BackupRecord a user requests, or 0.
 }
 
-// A modelTrial is the Job that starts a server from the backup of an instance.
+// A modelTrial is the Job of a restore test, which starts a server from the backup of an instance.
 type modelTrial struct {
 	job, backup int8
-	says        int8 // The result, after the Job is finished.
+	says        int8 // The result of the restore test. It is verdictNone while the Job runs.
 }
 
 // A model is the state of a cluster in which an instance is created, deleted and created again.
@@ -160,22 +160,22 @@ type model struct { //nolint:recvcheck // Methods that apply an event change the
 	testsRestores, required bool
 	trial                   modelTrial
 
-	// These fields contain how many times each event may still happen.
+	// These fields contain how many times a user may still cause each event. failures is the number of failing Jobs.
 	writes, creates, deletes, strips, claims, namespaces, remakes, failures, relents int8
-	// Deletions of BackupRecords, and annotations with which a user restores or forgets a backup.
+	// How many BackupRecords may still be deleted, and how many annotations may still restore or forget a backup.
 	drops, words int8
-	// Deletions of the backup PVC.
+	// How many times a user may still delete the backup PVC.
 	backupDeletes int8
-	// Outages of the store.
+	// How many times the store may still become unavailable.
 	outages int8
-	// Backups that another cluster with identical names and UIDs publishes.
+	// How many backups another cluster with identical names and UIDs may still publish in the store.
 	copies int8
-	// Changes of the image to another release series, and changes back to the previous image.
+	// How many times the image may still change to another release series, and change back to the previous image.
 	imageChanges, imageReverts int8
-	// On-demand backups. online is true if the server runs during the backup.
+	// How many backups may still be requested. online is true if the server runs during these backups.
 	requests int8
 	online   bool
-	// The backups are scheduled, and not on demand.
+	// planned is true if these backups are scheduled instead of on-demand.
 	planned bool
 
 	broken string

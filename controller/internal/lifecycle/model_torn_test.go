@@ -37,7 +37,7 @@ type walk struct {
 	// held is true if a step of the last pass waits for manual action.
 	held bool
 
-	// seen contains the objects of the state seenOf.
+	// seen contains the Kubernetes objects of the state seenOf, so that they are not created again for each read.
 	seen   modelReader
 	seenOf model
 }
@@ -128,7 +128,8 @@ func (w *walk) take(x move) {
 	}
 }
 
-// pass lets the controller take one step of each instance, and one step of a restore test.
+// pass runs the controller once. It takes the next step of a random instance, then one of a restore test, and then one
+// of a BackupRecord.
 func (w *walk) pass(r worldReader) error {
 	began := len(w.trace)
 	instances, err := gatherListed(gathererOf(r))

@@ -129,7 +129,7 @@ func isVerdictNew(s *instance.State) bool {
 	return !equality.Semantic.DeepEqual(s.XR.Status.SettingsVerdict, s.SettingsVerdict)
 }
 
-// protectData maintains the objects that outlive the instance.
+// protectData returns the next step that protects the data of an existing instance, or that takes or prunes a backup.
 func protectData(s *instance.State) steps.Step {
 	if s.PredecessorTerminating {
 		return steps.Step{Action: steps.Wait, After: steps.RequeueLater} // The previous instance determines the data of this one.

@@ -144,7 +144,7 @@ func TestNext(t *testing.T) {
 		"OutlivedAgain": {reason: "After a failed restore, the pod that still runs must be deleted, so that the Job retries.",
 			state: running(outlived(1, v1.RestoreRunning)), want: steps.DeleteObjects},
 
-		// An existing instance.
+		// Cases with an existing instance:
 		"Quiet": {reason: "There is nothing to do for a healthy instance.", state: running(), want: steps.NoOp},
 		"NoFinalizer": {reason: "The claim and the XR must have the finalizer before a server starts.",
 			state: running(func(s *instance.State) { s.XR.SetFinalizers(nil) }), want: steps.AddFinalizers},
@@ -205,7 +205,7 @@ func TestNext(t *testing.T) {
 		"OutgrownNever": {reason: "An unbound backup PVC that is large enough must not be deleted.",
 			state: running(backupUnbound), want: steps.NoOp},
 
-		// The namespace was deleted and created again.
+		// Cases with a namespace that was deleted and created again:
 		"RebornLooks": {reason: "The function chooses a backup only after the status contains the previous backup.",
 			state: running(reborn, func(s *instance.State) { s.XR.Status.PreviousBackup = "" }),
 			want:  steps.RecordPreviousBackup, says: "old-a"},
@@ -250,7 +250,7 @@ func TestNext(t *testing.T) {
 			state: running(reborn, chosen, func(s *instance.State) { s.BackupPV = backupsOn("pvc-0", "ns") }),
 			want:  steps.CreateBackupPVC},
 
-		// An empty backup volume takes the place of the previous one.
+		// Cases in which an empty backup volume takes the place of the previous one:
 		"GiveWay": {reason: "An empty backup volume must be released if a volume with the chosen backup replaces it.",
 			state: running(reborn, left, inTheWay), want: steps.ReleaseBackupPV, says: `"pvc-0"`},
 		"GiveWayAlone": {reason: "An empty backup volume must also be released if its PVC does not exist.",
@@ -276,7 +276,7 @@ func TestNext(t *testing.T) {
 		"GiveWayForeign": {reason: "A backup PVC that does not belong to the instance must not be replaced.",
 			state: running(reborn, left, inTheWay, func(s *instance.State) { s.BackupPVC.Labels = nil }), want: steps.Wait},
 
-		// Not all nodes can use the backup volume.
+		// Cases in which not all nodes can use the backup volume:
 		"PlaceOfBackups": {reason: "The server must run on the nodes of a volume with backups, so they must be in the status.",
 			state: running(beginning, earlierPlace, entryLeft, func(s *instance.State) {
 				steps.SetAnnotation(s.BackupPV, v1.AnnotationBackupPrefix+"old-a", "{}")
@@ -317,7 +317,7 @@ func TestNext(t *testing.T) {
 				s.BackupPV.Spec.HostPath = &corev1.HostPathVolumeSource{}
 			}), want: steps.RecordPreviousBackup},
 
-		// A Database.
+		// Cases with a Database instead of a MySQL:
 		"Ephemeral": {reason: "A Database without storageSize has no data to protect.", state: running(ephemeral),
 			want: steps.NoOp},
 		"EphemeralClaim": {reason: "A Database claim without storageSize will have no data to protect.",
@@ -342,7 +342,7 @@ func TestNext(t *testing.T) {
 			state: fenced(withJob(failedAt(0, "full")), failedForRoom, broken, asDatabase), want: steps.Wait,
 			says: "kubectl annotate xdatabase db-x crossplane-mysql.io/skip-backup=" + xrUID},
 
-		// Create the BackupRecord and stop the server.
+		// Cases in which a deletion creates the BackupRecord and stops the server:
 		"Announce": {reason: "The BackupRecord must exist before the server stops.", state: running(dead, deployment(1)),
 			want: steps.CreateBackup},
 		"Composing": {reason: "Crossplane may still apply the Deployment, so the deletion must wait.",
@@ -428,7 +428,7 @@ func TestNext(t *testing.T) {
 		"DiscardFenced": {reason: "The server must also be stopped if the data is deleted without a backup.",
 			state: fenced(deployment(1), discard), want: steps.StopServer},
 
-		// Back up.
+		// Cases in which the data is being backed up:
 		"StartBackup": {reason: "The server is stopped, so its data must be copied.",
 			state: fenced(), want: steps.CreateBackupJob},
 		"BackupPlace": {reason: "A deleted backup PVC must be created again.",
@@ -550,7 +550,7 @@ func TestNext(t *testing.T) {
 		"ClaimTerminateNoVolume": {reason: "A missing volume does not prove that the data is deleted, so the deletion must wait.",
 			state: fenced(claimDies, func(s *instance.State) { s.DataPV = nil }), want: steps.Wait, says: "Restore the volume"},
 
-		// The namespace is being deleted, or is deleted.
+		// Cases with a namespace that is being deleted, or is deleted:
 		"HomelessHandle": {reason: "The data PVC in the deleted namespace must be released first.",
 			state: fenced(homeless), want: steps.DeletePVC},
 		"HomelessRebind": {reason: "The data volume must be reserved for a PVC in the recovery namespace, where Jobs can run.",
@@ -576,7 +576,7 @@ func TestNext(t *testing.T) {
 			state: fenced(func(s *instance.State) { s.Namespace.UID = "later" }, originGone, claimGone),
 			want:  steps.ReserveDataPV, says: v1.RecoveryNamespace},
 
-		// Another client has deleted the XR.
+		// Cases in which another client has deleted the XR:
 		"LostAnnounce": {reason: "The backup of an instance that lost its XR must also get a BackupRecord first.",
 			state: running(dead, orphaned), want: steps.CreateBackup},
 		"LostCopy": {reason: "The controller must not change data that was restored from elsewhere until a user decides.",
@@ -634,7 +634,7 @@ func TestNext(t *testing.T) {
 				s.PredecessorTerminating, s.XR.Status.Started, s.XR.Status.PreviousBackup = true, false, ""
 			}), want: steps.Wait},
 
-		// The data PVC is deleted while the instance exists.
+		// Cases in which the data PVC is deleted while the instance exists:
 		"HealRebind": {reason: "The volume must be reserved for the next data PVC.", state: running(claimGone),
 			want: steps.ReserveDataPV},
 		"HealWaits": {reason: "The function creates the data PVC, so the controller must do nothing.",
@@ -661,7 +661,7 @@ func TestNext(t *testing.T) {
 			state: fenced(func(s *instance.State) { s.DataPVC.Status.Phase = corev1.ClaimLost }), want: steps.Wait,
 			says: "lost its volume"},
 
-		// A backup with this name exists, but its BackupRecord is missing.
+		// Cases with a backup whose BackupRecord is missing:
 		"Held": {reason: "An empty server must not start while the BackupRecord of a backup is missing.",
 			state: running(beginning, entryLeft), want: steps.RecordPreviousBackup,
 			says: `Backup "old-a" of a previous instance with this name exists, but its BackupRecord is missing. No empty server`},
@@ -693,7 +693,7 @@ func TestNext(t *testing.T) {
 				s.XR.Status.PreviousBackup, s.XR.Status.HeldBackup = v1.PreviousHeld, "old-b"
 			}), want: steps.RecordPreviousBackup, says: `Backup "old-a"`},
 
-		// Deletions without a backup.
+		// Cases with a deletion without a backup:
 		"Discard": {reason: "The deletionPolicy of the claim allows a deletion without a backup.",
 			state: fenced(discard), want: steps.ReleaseDataPV,
 			says: "deletionPolicy is Discard"},
@@ -716,7 +716,7 @@ func TestNext(t *testing.T) {
 			state: running(dead, neverHadVolume, func(s *instance.State) { s.XR.Status.Started = true; s.DataPVC = nil }),
 			want:  steps.CreateBackup},
 
-		// Release.
+		// Cases in which the data and the other objects are released after the backup:
 		"Prune": {reason: "Expired backups must be deleted after the newer backup is verified.",
 			state: verifiedState(older(3)), want: steps.CreatePruneJob},
 		"PruneKeeps": {reason: "There are no more backups than the retention keeps.", state: verifiedState(older(2)),

@@ -114,8 +114,8 @@ func TestPlanRecovery(t *testing.T) {
 	}
 }
 
-// TestPlanIsReplaced checks that each field of an earlier plan is removed if the new plan lacks it. A merge patch removes
-// only fields that are null.
+// TestPlanIsReplaced checks that each field of an earlier plan is removed if the new plan lacks it. A merge patch
+// removes only fields that are null.
 func TestPlanIsReplaced(t *testing.T) {
 	s := onlyPlanned(func(s *instance.State) { s.Recovery = foundRecovery() })
 	source, _ := backup.RecoverySourceFields(s).(map[string]any)

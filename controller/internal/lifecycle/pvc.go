@@ -64,7 +64,7 @@ func deletePVC(_ *instance.State, step steps.Step) []change.Change {
 	return out
 }
 
-// reserveDataPV reserves the volume for the PVC that is needed now.
+// reserveDataPV reserves the data volume for the data PVC that is used now, see JobLocation.
 func reserveDataPV(s *instance.State, _ steps.Step) []change.Change {
 	return []change.Change{change.PatchObject(s.DataPV, func(v *corev1.PersistentVolume) {
 		v.Spec.ClaimRef = steps.ReservedFor(s.JobLocation().Namespace, s.JobLocation().Data)

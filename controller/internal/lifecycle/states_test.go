@@ -31,10 +31,10 @@ const (
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// A variation is one difference from the state of a running instance.
+// A variation changes the healthy instance that running returns into the state that a test needs.
 type variation func(*instance.State)
 
-// running returns an instance with protected data, for which there is nothing to do.
+// running returns an existing instance whose data is protected, so that the controller has nothing to do.
 func running(changes ...variation) *instance.State {
 	instanceID := v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "db", XR: xrUID}
 	s := instance.NewState(instance.Subject{
@@ -126,7 +126,7 @@ func composite(kind, name, uid string) *instance.Composite {
 	return &instance.Composite{Unstructured: u}
 }
 
-// blocked writes status.internal.blockedBy.
+// blocked sets status.internal.blockedBy, in which the controller reports why the instance does not start.
 func blocked(reason, blocker string) variation {
 	return func(s *instance.State) { s.XR.Status.BlockedBy = &v1.Blocker{Reason: reason, Message: blocker} }
 }
@@ -351,7 +351,7 @@ func chosen(s *instance.State) {
 	s.XR.Status.Restore = &v1.RestoreStatus{Backup: s.Records[0].Name, Phase: v1.RestoreRunning}
 }
 
-// left adds the backup volume of the previous namespace.
+// left adds the backup volume of the previous namespace, which contains the backup that the function chose.
 func left(s *instance.State) {
 	chosen(s)
 	s.EarlierBackupPV = backupsOn("pvc-0", earlierUID)

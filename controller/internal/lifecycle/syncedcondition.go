@@ -146,7 +146,7 @@ func seesClaim(s *instance.State, step steps.Step) steps.Step {
 	return steps.Step{Action: steps.ReportBlockedClaim, Message: message}
 }
 
-// warnOfCrossplane writes the warning that the function adds to its message.
+// warnOfCrossplane stores a warning about Crossplane in the status. The function adds it to its message.
 func warnOfCrossplane(s *instance.State, _ steps.Step) []change.Change {
 	return steps.PatchXRInternal(s, map[string]any{"crossplaneWarning": steps.OrNil(crossplaneWarning(s))})
 }

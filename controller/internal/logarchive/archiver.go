@@ -25,18 +25,19 @@ const (
 	// segmentBytes is the size of the transactions after which a segment is sent. Larger transactions get a segment of
 	// their own, and are not kept in memory.
 	segmentBytes = 4 << 20
-	// headTime is the interval at which the head of a timeline is written. heldTime is the interval at which the owner of
-	// the prefix is checked before the timeline has a segment.
+	// headTime is the interval at which head.json of a timeline is written. heldTime is the interval at which the
+	// archiver checks that it still owns the prefix, before the timeline has a segment.
 	headTime = time.Minute
 	heldTime = 10 * time.Second
 	// commitDelay is the maximum time from the commit time of a transaction until it is in gtid_executed. The server
 	// writes the transaction to its disk in this time.
 	commitDelay = 4 * time.Second
-	// stateTime is the interval at which an idle server is asked for its transactions. It is also the timeout.
+	// stateTime is the interval at which an idle server is queried for its transactions. It is also the timeout of the
+	// query.
 	stateTime = 4 * time.Second
-	// maxDoubts is the maximum number of consecutive answers that do not confirm that the archive is complete.
+	// maxDoubts is how many consecutive queries of an idle server may fail to confirm that the archive is complete.
 	maxDoubts = 15
-	// pruneMargin is the time for which segments are kept longer, because the clock of the server may differ.
+	// pruneMargin is an additional time for which segments are kept, because the clock of the server may differ.
 	pruneMargin = time.Hour
 	// drainTime is the maximum time in which the last segments are sent when the archiver is stopped.
 	drainTime = 20 * time.Second
@@ -49,25 +50,26 @@ type Stream interface {
 	Close()
 }
 
-// A Progress is what an archiver has stored.
+// A Progress describes which transactions of a binary log an archiver has stored in the bucket.
 type Progress struct {
 	Timeline Timeline
-	// Number is the last segment. Until is a time up to which the segments contain all transactions.
+	// Number is the number of the last segment. Until is a time up to which the segments contain all transactions.
 	Number int64
 	Until  time.Time
-	// GTIDs are all transactions up to the end of the last segment.
+	// GTIDs is the set of all transactions up to the end of the last segment.
 	GTIDs string
 	// Gap is the reason why the timeline is new, or "" if it continues the previous archive.
 	Gap string
 }
 
-// An Archiver stores the binary log of one server.
+// An Archiver stores the binary log of one MySQL server in a bucket.
 type Archiver struct {
 	Reader
 
 	// Recipients are the recipients that segments are encrypted for. Without recipients, they are not encrypted.
 	Recipients []age.Recipient
-	// Connect logs in to the server. The state is that at the login.
+	// Connect logs in to the MySQL server. It returns the stream of the binary log, and the server's state at the
+	// login.
 	Connect func(ctx context.Context) (Stream, binlog.State, error)
 	// State returns the present state of the server. It uses another connection, and is not called concurrently. Without
 	// State, the archiver does not notice that the log of a connected server was reset.
@@ -80,7 +82,7 @@ type Archiver struct {
 	KeepFrom func() time.Time
 	// Report is called after each change of the progress.
 	Report func(Progress)
-	// Now returns the time.
+	// Now returns the current time.
 	Now func() time.Time
 }
 
@@ -90,8 +92,8 @@ var errUnstored = errors.New("the last transactions were not stored")
 // errRival is the error for a segment that another archiver has written.
 var errRival = errors.New("another archiver has written the next segment")
 
-// Run archives until the context ends or an error occurs. The caller retries. Everything that a new run needs is in
-// the store. If the context ends, Run first stores all transactions that it has received.
+// Run archives the binary log until the context ends or an error occurs. The caller retries. Everything that a new run
+// needs is in the store. If the context ends, Run first stores all transactions that it has received.
 func (a *Archiver) Run(ctx context.Context) error {
 	newest, last, damage, err := a.readNewest(ctx)
 	if err != nil {
@@ -125,8 +127,8 @@ func (a *Archiver) Run(ctx context.Context) error {
 	return s.archive(ctx, stream, nil)
 }
 
-// archive archives a stream whose timeline was begun or resumed, unless that failed. If the log contains an event that
-// cannot be archived, it sets the session's failure.
+// archive stores the transactions of a stream in the begun or resumed timeline. If err is not nil, it only returns err.
+// It sets the session's failure if the log contains an event that cannot be archived.
 func (s *session) archive(ctx context.Context, stream Stream, err error) error {
 	defer stream.Close()
 	if err == nil && s.last == nil && !s.isResumed {
@@ -195,17 +197,17 @@ func gapOf(last *Last, state binlog.State) string {
 	return ""
 }
 
-// A session archives the log that one connection sends.
+// A session archives the binary log that a MySQL server sends on one connection.
 type session struct {
 	*Archiver
 
 	state binlog.State
 	// newest is the newest timeline in the store, if there is one.
 	newest Timeline
-	// last is the last segment, or nil in a new timeline. line is the timeline.
+	// line is the current timeline. last is its last segment, or nil if the timeline has no segment yet.
 	last *Last
 	line Timeline
-	// start are the transactions before the timeline. until are the archived transactions.
+	// start is the set of transactions before the timeline. until also contains the archived transactions.
 	start, until binlog.Set
 	gap          string
 	// isResumed is true if the session continues a timeline without segments.
@@ -215,7 +217,7 @@ type session struct {
 
 	current *segment
 	begun   time.Time
-	// idle is what the server says while it sends nothing.
+	// idle checks that the archive has all transactions of the server, while the server sends nothing.
 	idle idleCheck
 	// known is a time up to which the segments contain all transactions, in microseconds by the server's clock.
 	known    uint64
@@ -223,7 +225,7 @@ type session struct {
 	pruning  pruning
 }
 
-// beginTimeline begins a new timeline.
+// beginTimeline switches the session to a new timeline. gap is the reason why the previous one cannot be continued.
 func (s *session) beginTimeline(gap string) {
 	if s.line.Prefix > s.newest.Prefix {
 		s.newest = s.line
@@ -294,7 +296,7 @@ func (s *session) compareLast(ctx context.Context, stream Stream, want binlog.GT
 	return "", nil
 }
 
-// A received part is a part or the error that ended the stream.
+// A received is a part of a transaction that the server has sent, or the error that ended the stream.
 type received struct {
 	binlog.Part
 
@@ -402,7 +404,7 @@ func (s *session) storeBeforeError(ctx context.Context, err error, inTransaction
 	return err
 }
 
-// storeRest stores what was received when the archiver is stopped.
+// storeRest publishes the current segment and the head when the archiver is stopped.
 func (s *session) storeRest(ctx context.Context) error {
 	if s.current != nil {
 		if err := s.publishSegment(ctx); err != nil {
@@ -437,7 +439,7 @@ func (s *session) storePart(ctx context.Context, p binlog.Part) error {
 	return nil
 }
 
-// openSegment begins the next segment.
+// openSegment creates the next segment of the timeline, before its first transaction is added.
 func (s *session) openSegment(ctx context.Context, f binlog.Format) error {
 	m := Manifest{Number: 1, ServerUUID: s.state.ServerUUID, Start: s.start.String(), BeforeTime: s.state.Now,
 		MaxTime: s.state.Now}
@@ -506,7 +508,7 @@ func (s *session) putOnce(ctx context.Context, key string, raw []byte) error {
 	return nil
 }
 
-// writeHead writes the head of the timeline from time to time.
+// writeHead writes head.json of the timeline if headTime has passed. Before that, it checks who owns the prefix (Held).
 func (s *session) writeHead(ctx context.Context) error {
 	if s.Now().Before(s.nextHead) {
 		return nil

@@ -13,11 +13,11 @@ import (
 // ErrDamaged is the error for a manifest that was changed after it was written.
 var ErrDamaged = errors.New("the archived binary log is damaged")
 
-// A Reader reads the timelines of one instance.
+// A Reader reads from a bucket the timelines of one instance's archived binary log.
 type Reader struct {
 	Bucket bucket
 	Key    store.SigningKey
-	// Log is the prefix of all timelines.
+	// Log is the prefix of all timelines in the bucket.
 	Log string
 }
 
@@ -39,7 +39,7 @@ func (r Reader) Timelines(ctx context.Context) ([]Timeline, error) {
 	return out, nil
 }
 
-// A Last is the last segment of a timeline.
+// A Last is a segment with its timeline and manifest. In most cases, it is the last segment of the timeline.
 type Last struct {
 	Timeline
 
@@ -75,7 +75,7 @@ func (r Reader) Last(ctx context.Context, t Timeline) (*Last, error) {
 		if lerr != nil || listed == 0 { // An archiver has only begun the timeline, or its manifests were deleted.
 			return nil, lerr
 		}
-		if listed > number { // Else the last manifests are missing.
+		if listed > number { // Otherwise, the manifests at the end of the timeline are missing.
 			out, err = r.Segment(ctx, t, listed)
 		}
 	}
@@ -89,9 +89,9 @@ func (r Reader) Last(ctx context.Context, t Timeline) (*Last, error) {
 // maxUnreadable is the maximum number of damaged manifests at the end of a timeline that LastReadable skips.
 const maxUnreadable = 100
 
-// LastReadable returns the last segment of a timeline whose manifest is neither damaged nor lost, or nil if the timeline has
-// no manifest. If it is not the last segment, damage describes why the next one cannot be read. The returned Time is then the
-// time of the last transaction of the segment, because nothing says when the next one begins.
+// LastReadable returns the last segment whose manifest is neither damaged nor lost, or nil if the timeline has no
+// manifest. If a later segment exists, damage says why it cannot be read. Time is then the time of the segment's last
+// transaction.
 func (r Reader) LastReadable(ctx context.Context, t Timeline) (last *Last, damage, err error) {
 	last, err = r.Last(ctx, t)
 	if !isUnreadable(err) {
@@ -146,7 +146,7 @@ func (r Reader) FindAfter(ctx context.Context, last *Last, micros uint64) (*Last
 	return r.findFirst(ctx, last, func(m *Manifest) (bool, error) { return m.MaxTime > micros, nil })
 }
 
-// MaxSteps is the maximum number of segments with a step of the clock that FindStep reads.
+// MaxSteps is the maximum number of segments that FindStep reads. In each of them, the server's clock went backwards.
 const MaxSteps = 100
 
 // FindStep returns the segment of a timeline in which a time is ambiguous because the clock of the server went
@@ -199,7 +199,7 @@ func (r Reader) findFirst(ctx context.Context, last *Last, isWanted func(*Manife
 		if err != nil {
 			return nil, err
 		}
-		if m == nil { // All up to the last one that was found are damaged or lost.
+		if m == nil { // All manifests from here to the segment found last are damaged or lost.
 			high = middle
 			continue
 		}
@@ -207,7 +207,7 @@ func (r Reader) findFirst(ctx context.Context, last *Last, isWanted func(*Manife
 		case err != nil:
 			return nil, err
 		case ok:
-			found, high = m, middle // A damaged one in between cannot be returned.
+			found, high = m, middle // A segment between middle and m has a damaged manifest, so it cannot be returned.
 		default:
 			low = m.Number + 1
 		}
@@ -258,9 +258,8 @@ func (r Reader) lastNumber(ctx context.Context, t Timeline) (last int64, err err
 	return last, err
 }
 
-// firstNumber returns the number of the first segment of a timeline between two numbers. Segments are deleted in the
-// order of their numbers. The segment with the second number must exist. If the one with the first number exists, it is the
-// result, even if later manifests are lost.
+// firstNumber returns the number of the first segment from low to high. Segments are deleted in the order of their
+// numbers, and segment high must exist. If segment low exists, low is the result even if later manifests are lost.
 func (r Reader) firstNumber(ctx context.Context, t Timeline, low, high int64) (int64, error) {
 	if exists, err := r.hasSegment(ctx, t, low); err != nil || exists {
 		return low, err

@@ -13,28 +13,28 @@ import (
 // open, and sends heartbeats forever to a connection that reads the file. After RESET, only its state reveals the reset.
 var errReset = errors.New("the binary log of the server was reset while it was archived")
 
-// A stateResult is the result of a question for the state of the server.
+// A stateResult is the server's answer to a query for its state, or the error of the query.
 type stateResult struct {
 	binlog.State
 
 	err error
 }
 
-// An idleCheck asks an idle server whether the archive has all of its transactions.
+// An idleCheck queries the state of an idle server, to find out whether the archive has all of its transactions.
 type idleCheck struct {
 	results chan stateResult
-	// isAsking is true while a question is not answered. next is the time of the next question.
+	// isAsking is true while a query waits for the answer of the server. next is the time of the next query.
 	isAsking bool
 	next     time.Time
-	// isValid is true if the server has sent no transaction since the question.
+	// isValid is true if the server has sent no transaction since the query.
 	isValid bool
-	// doubts is the number of answers that did not confirm the archive, since the last transaction or confirmation.
+	// doubts is the number of queries since the last transaction that did not confirm that the archive is complete.
 	doubts int
 }
 
 func newIdleCheck() idleCheck { return idleCheck{results: make(chan stateResult, 1)} }
 
-// await waits for the answer to the last question, whose context has ended.
+// await waits until the goroutine of the last query has ended. The context of the query has already ended.
 func (c *idleCheck) await() {
 	if c.isAsking {
 		<-c.results
@@ -42,10 +42,10 @@ func (c *idleCheck) await() {
 	}
 }
 
-// recordTransaction notes that the server has sent a part of a transaction.
+// recordTransaction invalidates the current query, because the server has sent a part of a transaction since then.
 func (c *idleCheck) recordTransaction() { c.isValid, c.doubts = false, 0 }
 
-// askState asks the server for its state from time to time.
+// askState starts a query for the state of the server, unless a query is running or stateTime has not passed.
 func (s *session) askState(ctx context.Context) {
 	c := &s.idle
 	if s.State == nil || c.isAsking || s.Now().Before(c.next) {
@@ -57,7 +57,7 @@ func (s *session) askState(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, stateTime)
 		defer cancel()
 		state, err := s.State(ctx)
-		results <- stateResult{state, err} // It never blocks, because there is one question at a time.
+		results <- stateResult{state, err} // It never blocks, because only one query runs at a time.
 	}()
 }
 

@@ -57,7 +57,7 @@ func TestClockStepsWhileIdle(t *testing.T) {
 	}
 }
 
-// TestStates checks what an archiver of an idle server does with the state of the server.
+// TestStates checks when an idle server's state ends the archiver, and when it confirms that the archive is complete.
 func TestStates(t *testing.T) {
 	errState := errors.New("injected")
 	for name, tc := range map[string]struct {

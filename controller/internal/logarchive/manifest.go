@@ -67,10 +67,11 @@ type Manifest struct {
 	LastGTID string `json:"lastGTID"` //nolint:tagliatelle // GTID is an initialism.
 }
 
-// A Head is what an archiver knew last. It is only a hint for the number of the last segment, because it is written
-// less often than segments.
+// A Head is the content of head.json. It is only a hint for the number of the last segment, because the archiver writes
+// it less often than segments.
 type Head struct {
-	// Number is the number of a segment. Until is a time up to which the segments contain all transactions.
+	// Number is the number of the last segment at that time. Until is a time up to which the segments contain all
+	// transactions.
 	Number int64  `json:"number"`
 	Until  uint64 `json:"until"`
 	// First is the number of the first segment that was not pruned, or 0 if none was.
@@ -94,7 +95,7 @@ func numberText(number int64) string { return fmt.Sprintf("%010d", number) }
 // timelineTime is the format of the time in the name of a timeline.
 const timelineTime = "20060102150405"
 
-// A Timeline is the prefix of a timeline in the bucket.
+// A Timeline identifies a timeline by its prefix in the bucket.
 type Timeline struct{ Prefix string }
 
 // newTimeline returns a timeline that begins now. Its name follows the name of the newest timeline even if the clock
@@ -112,15 +113,15 @@ func (t Timeline) Begun() (time.Time, error) {
 	return time.Parse(timelineTime, text)
 }
 
-// Name returns the last part of the prefix.
+// Name returns the name of the timeline, which is the last part of the prefix.
 func (t Timeline) Name() string { return path.Base(t.Prefix) }
 
-// ManifestKey returns the name of the manifest of a segment.
+// ManifestKey returns the key in the bucket of the manifest of a segment.
 func (t Timeline) ManifestKey(number int64) string {
 	return path.Join(t.Prefix, numberText(number)+manifestSuffix)
 }
 
-// SegmentKey returns the name of a segment.
+// SegmentKey returns the key in the bucket of the object with the transactions of a segment.
 func (t Timeline) SegmentKey(m *Manifest) string { return path.Join(t.Prefix, m.Segment) }
 
 func (t Timeline) headKey() string { return path.Join(t.Prefix, headName) }
@@ -134,7 +135,7 @@ func numberOf(key string) (int64, bool) {
 	return n, ok && err == nil && n > 0 && text == numberText(n)
 }
 
-// A signed manifest is read and verified with the signing key of the store.
+// openManifest verifies the signature of a manifest with the signing key of the store, and checks its fields.
 func openManifest(k store.SigningKey, t Timeline, number int64, raw []byte) (*Manifest, error) {
 	m := &Manifest{}
 	if err := k.Open(t.ManifestKey(number), raw, m); err != nil {
@@ -155,7 +156,7 @@ func ParseTrusted(raw []byte, number int64) (*Manifest, error) {
 	return m, m.checkFields(number)
 }
 
-// BeforeSegment returns the transactions before the segment.
+// BeforeSegment returns the set of all transactions before the segment.
 func (m *Manifest) BeforeSegment() (binlog.Set, error) {
 	set, err1 := binlog.ParseSet(m.GTIDs)
 	until, err2 := binlog.ParseSet(m.Until)

@@ -110,7 +110,7 @@ func FuzzManifest(f *testing.F) {
 func TestDamagedEnd(t *testing.T) {
 	for name, tc := range map[string]struct {
 		damage func(m *model, last *Last)
-		// timelines is the number of timelines afterwards.
+		// timelines is the number of timelines after the archiver has continued.
 		timelines int
 		gap       string
 	}{
@@ -195,7 +195,7 @@ func TestStopDuringComparison(t *testing.T) {
 	})
 }
 
-// TestIdleServer checks that the time of an idle server's archive follows its clock.
+// TestIdleServer checks that the archive of an idle server is complete up to a few seconds ago, without new objects.
 func TestIdleServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(7, nil)

@@ -64,7 +64,7 @@ func (b blindBucket) ReadSmall(ctx context.Context, key string, limit int64) ([]
 	return b.bucket.ReadSmall(ctx, key, limit)
 }
 
-// An unconditionalBucket overwrites manifests.
+// An unconditionalBucket overwrites existing manifests, as if the archiver wrote them without a condition.
 type unconditionalBucket struct{ bucket }
 
 func (b unconditionalBucket) PutIf(ctx context.Context, key string, raw []byte, _ string) error {
@@ -89,12 +89,12 @@ func (b optimisticBucket) PutIf(ctx context.Context, key string, raw []byte, eta
 	return nil
 }
 
-// A forgetfulBucket lists no objects.
+// A forgetfulBucket lists no objects, as if the archiver did not look for earlier timelines.
 type forgetfulBucket struct{ bucket }
 
 func (forgetfulBucket) Prefixes(context.Context, string, int) ([]string, error) { return nil, nil }
 
-// An editedStream changes the parts of a stream.
+// An editedStream replaces parts of the binary log that the fake server sends, to simulate a bug in the archiver.
 type editedStream struct {
 	Stream
 
@@ -140,7 +140,8 @@ func sendOldTransaction(m *model, s Stream, state binlog.State) (Stream, binlog.
 	}}, state
 }
 
-// archivedTransaction returns the transaction with this GTID whose checksum is that of a last transaction.
+// archivedTransaction returns the transaction of the fake server that has this GTID and the checksum of the last
+// archived one.
 func (m *model) archivedTransaction(g binlog.GTID) (out *fakelog.Transaction) {
 	all, err := m.reader().Timelines(context.Background())
 	if err != nil {

@@ -42,7 +42,7 @@ type model struct {
 	// isSteady is true if the clock of the server never goes backwards.
 	isSteady bool
 	bug      *designBug
-	// seen are the timelines that were reported.
+	// seen contains the prefixes of the timelines that archivers have reported.
 	seen   map[string]bool
 	latest [2]Progress
 	// processes is the number of archivers at the same time. isPlain is true for one archiver without faults.
@@ -80,7 +80,7 @@ func (m *model) complainf(format string, args ...any) {
 	m.problems = append(m.problems, fmt.Sprintf(format, args...))
 }
 
-// inject returns a random fault.
+// inject returns a random fault for a request to the fake bucket, or no fault.
 func (m *model) inject(verb, _ string) fakelog.Fault {
 	if m.rand.IntN(100) >= m.faults {
 		return fakelog.Fault{}
@@ -100,7 +100,7 @@ func (m *model) inject(verb, _ string) fakelog.Fault {
 	}
 }
 
-// newArchiver returns the archiver of one process.
+// newArchiver returns an archiver of the fake server and the fake bucket. process is 0 or 1.
 func (m *model) newArchiver(process int) *Archiver {
 	var b bucket = &fakelog.Bucket{Objects: m.objects, Inject: m.inject}
 	if m.bug != nil && m.bug.bucket != nil {
@@ -164,7 +164,7 @@ func (m *model) runProcess(ctx context.Context, process int) {
 	}
 }
 
-// checkReport checks a progress at the moment of the report.
+// checkReport checks that a reported progress is correct at the time of the report.
 func (m *model) checkReport(p Progress) {
 	m.mu.Lock()
 	isNew := !m.seen[p.Timeline.Prefix]
@@ -194,8 +194,8 @@ func (m *model) checkReport(p Progress) {
 	}
 }
 
-// checkGeneration checks that the log of the server continues a segment, or that the server had no other transactions
-// at the time of a progress.
+// checkGeneration checks that the server's current log contains the last archived transaction. This is not necessary if
+// the archive is complete only until a time before that log.
 func (m *model) checkGeneration(g *fakelog.Generation, p Progress, l *Last) {
 	isOlder := func(t fakelog.Transaction) bool { return t.Time >= g.Begun && t.Time < uint64(p.Until.UnixMicro()) }
 	if slices.ContainsFunc(g.Log, isOlder) && !slices.ContainsFunc(g.Log, func(t fakelog.Transaction) bool {
@@ -220,7 +220,8 @@ func (m *model) reader() Reader {
 	return Reader{Bucket: &fakelog.Bucket{Objects: m.objects}, Key: m.key, Log: modelLog}
 }
 
-// act does one random thing to the server.
+// act changes the fake server at random: it commits transactions, resets the log, breaks connections or steps the
+// clock.
 func (m *model) act() {
 	switch k := m.rand.IntN(100); {
 	case k < 60:
@@ -338,14 +339,14 @@ func (m *model) checkEnd() {
 	}
 }
 
-// An archived transaction is a transaction of the archive.
+// An archivedTransaction is a transaction that was read from a segment of the archive.
 type archivedTransaction struct {
 	binlog.Begin
 
 	raw []byte
 }
 
-// A collector collects transactions.
+// A collector is a binlog.Visitor that stores the transactions of a segment.
 type collector []archivedTransaction
 
 func (c *collector) Begin(b binlog.Begin) (bool, error) {
@@ -418,8 +419,8 @@ func (m *model) checkTimeline(line Timeline) error {
 	return nil
 }
 
-// isComplete reports whether a generation of the server committed the transactions of a set before a time. It is always
-// true if the clock of the server may go backwards.
+// isComplete reports whether all transactions of a set were committed before a time, in one of the server's logs. It is
+// always true if the clock of the server may go backwards.
 func (m *model) isComplete(set binlog.Set, before uint64) (ok bool) {
 	m.server.Visit(func(all []*fakelog.Generation) {
 		ok = !m.isSteady || slices.ContainsFunc(all, func(g *fakelog.Generation) bool {
@@ -502,7 +503,7 @@ func isPartOf(start binlog.Set, found []archivedTransaction, g *fakelog.Generati
 	return true
 }
 
-// newModel returns a model for a seed.
+// newModel returns a model. The seed determines its faults and its operations.
 func newModel(seed uint64, bug *designBug) *model {
 	r := rand.New(&lockedSource{pcg: rand.NewPCG(seed, 1)}) //nolint:gosec // A test needs no secure random numbers.
 	m := &model{rand: r, server: fakelog.NewServer(), objects: fakelog.NewObjects(), key: store.NewSigningKey(), bug: bug,
@@ -531,7 +532,7 @@ func runSeed(t *testing.T, seed uint64, bug *designBug) (problem string) {
 	return problem
 }
 
-// seeds returns the number of seeds. SEEDS sets another one.
+// seeds returns how many seeds a test runs. The environment variable SEEDS replaces the usual number.
 func seeds(t *testing.T, usual uint64) uint64 {
 	t.Helper()
 	if text := os.Getenv("SEEDS"); text != "" {
@@ -585,5 +586,5 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// isSegment reports whether an object contains transactions.
+// isSegment reports whether a key belongs to an object with transactions.
 func isSegment(key string) bool { return strings.Contains(path.Base(key), segmentSuffix) }

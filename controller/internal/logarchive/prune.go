@@ -11,7 +11,7 @@ import (
 const (
 	// maxPruned is the maximum number of segments that are deleted in one call. The archiver stores nothing meanwhile.
 	maxPruned = 10
-	// pruneTime is the time until the next call if there is more to delete.
+	// pruneTime is the time until prune deletes again if there is more to delete.
 	pruneTime = 5 * time.Second
 	// othersTime is the interval at which older timelines are pruned.
 	othersTime = time.Hour
@@ -26,7 +26,7 @@ type pruning struct {
 	// limit is the number of the last segment in the written head. A reader begins with that segment, so neither this
 	// segment nor later ones are deleted.
 	limit int64
-	// next is the time of the next call. nextOthers is the time at which the older timelines are pruned again.
+	// next is the time at which prune deletes again. nextOthers is the time at which it next deletes older timelines.
 	next, nextOthers time.Time
 }
 
@@ -64,7 +64,8 @@ func (s *session) prune(ctx context.Context) error {
 	return unlessDenied(err)
 }
 
-// unlessDenied returns nil for a store that permits no deletion, and for a damaged manifest. The archive must go on.
+// unlessDenied returns nil if the store permits no deletion, or if a manifest is damaged. The archiver must not stop
+// then.
 func unlessDenied(err error) error {
 	if store.Is(err, store.Denied) || errors.Is(err, ErrDamaged) {
 		return nil
@@ -80,7 +81,7 @@ func (s *session) pruneOthers(ctx context.Context, before time.Time) (isDone boo
 	}
 	for _, t := range all {
 		if t == s.line {
-			break // Later timelines do not exist.
+			break // The current timeline is the newest one.
 		}
 		isDone, err := s.Remove(ctx, t, before)
 		if errors.Is(err, ErrDamaged) || store.Is(err, store.NotFound) {

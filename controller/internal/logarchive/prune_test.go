@@ -42,7 +42,7 @@ func (p *pruner) start() (stop func()) {
 	}
 }
 
-// check checks the archive before each request.
+// check fails the test if too many objects are deleted at once, or a segment that a reader may need.
 func (p *pruner) check(verb, key string) fakelog.Fault {
 	line := Timeline{strings.TrimSuffix(key[:strings.LastIndex(key, "/")], "/")}
 	number, isManifest := numberOf(key)
@@ -65,7 +65,7 @@ func (p *pruner) check(verb, key string) fakelog.Fault {
 	return fakelog.Fault{}
 }
 
-// commit adds segments.
+// commit makes the server commit transactions with pauses, so that the archiver writes this number of segments.
 func (p *pruner) commit(count int) {
 	for range count {
 		time.Sleep(4 * time.Second)
@@ -159,7 +159,7 @@ func TestPruneOthers(t *testing.T) {
 	}
 }
 
-// deleteManifests deletes the manifests with numbers between two numbers.
+// deleteManifests deletes the manifests of a timeline whose numbers are between first and last.
 func (p *pruner) deleteManifests(line Timeline, first, last int64) {
 	for n := first; n <= last; n++ {
 		p.objects.Set(line.ManifestKey(n), nil)

@@ -23,7 +23,7 @@ const (
 	window = 1 << 20
 )
 
-// A bucket stores objects. *store.Bucket implements it.
+// A bucket stores the objects of an archive. *store.Bucket implements it, and tests use a fake.
 type bucket interface { //nolint:interfacebloat // A fake of the tests has all of them.
 	ReadSmall(ctx context.Context, key string, limit int64) ([]byte, error)
 	Put(ctx context.Context, key string, raw []byte) error
@@ -55,7 +55,7 @@ func newUpload(ctx context.Context, b bucket, key string) *upload {
 	return &upload{ctx: ctx, bucket: b, key: key, sum: sha256.New()}
 }
 
-// Write implements io.Writer.
+// Write adds bytes to the object, and sends each full part to the bucket.
 func (u *upload) Write(p []byte) (int, error) {
 	u.sum.Write(p)
 	u.size += int64(len(p))
@@ -80,7 +80,7 @@ func (u *upload) sendPart(raw []byte) (err error) {
 	return err
 }
 
-// createObject creates the object.
+// createObject stores the object, either with a single request or by completing the upload of its parts.
 func (u *upload) createObject(ctx context.Context) error {
 	if u.id == "" {
 		return u.bucket.Put(ctx, u.key, u.buffer.Bytes())
@@ -95,14 +95,14 @@ func (u *upload) createObject(ctx context.Context) error {
 	return err
 }
 
-// deleteParts deletes the parts that were sent.
+// deleteParts aborts the upload, so that the store deletes the parts that were sent.
 func (u *upload) deleteParts(ctx context.Context) {
 	if u.id != "" {
 		_ = u.bucket.AbortUpload(ctx, u.key, u.id) // The store's own rules delete the parts later.
 	}
 }
 
-// A segment collects transactions until it is published.
+// A segment collects transactions, compresses and encrypts them, and uploads them until it is published.
 type segment struct {
 	manifest Manifest
 	set      binlog.Set
@@ -137,10 +137,10 @@ func newSegment(u *upload, f binlog.Format, before binlog.Set, recipients []age.
 
 type nopCloser struct{ io.Writer }
 
-// Close does nothing.
+// Close does nothing, because the upload is finished by createObject.
 func (nopCloser) Close() error { return nil }
 
-// addPart appends a part of a transaction.
+// addPart appends a part of a transaction to the segment.
 func (s *segment) addPart(p binlog.Part) error {
 	if b := p.Begin; b != nil {
 		s.digest.Reset()

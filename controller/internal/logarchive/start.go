@@ -21,7 +21,7 @@ type Start struct {
 	Gap string `json:"gap"`
 }
 
-// writeStart writes the state with which a new timeline begins.
+// writeStart stores start.json: the state of the server when the new timeline begins.
 func (s *session) writeStart(ctx context.Context) error {
 	key := s.line.startKey()
 	raw, err := s.Key.Sign(key, Start{ServerUUID: s.state.ServerUUID, Executed: s.state.Executed.String(),

@@ -10,7 +10,7 @@ import (
 // TestIdleReconnects checks when an archiver of an idle server continues a timeline without segments.
 func TestIdleReconnects(t *testing.T) {
 	for name, tc := range map[string]struct {
-		// change happens while the archiver is not connected.
+		// change changes the server or the bucket while the archiver is not connected.
 		change func(m *model, line Timeline)
 		want   bool
 	}{
