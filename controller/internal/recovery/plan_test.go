@@ -58,7 +58,7 @@ func at(number int64, micros uint64) binlog.Begin {
 	return binlog.Begin{GTID: binlog.GTID{Source: uuidA, Number: number}, Time: micros}
 }
 
-// before returns the target before a transaction of server A.
+// before returns a target that excludes a transaction of server A and all later ones.
 func before(number int64) Target { return Target{GTID: at(number, 0).GTID, IsBefore: true} }
 
 func set(t *testing.T, text string) binlog.Set {
@@ -80,7 +80,7 @@ func TestCut(t *testing.T) {
 		log    []binlog.Begin
 		target Target
 		base   string
-		// included, applied, last and next are the result.
+		// included, applied, last and next are the expected fields of the cut.
 		included   string
 		applied    int64
 		last, next int64

@@ -27,7 +27,7 @@ const (
 	copyPath   = "/copy"
 )
 
-// Memory requests. The server takes 230 MiB, and more for large pages.
+// serverMemory is the memory request of the server's container. The server takes 230 MiB, and more for large pages.
 const (
 	serverMemory = "512Mi"
 )

@@ -200,7 +200,7 @@ func strangerFrom(ago time.Duration) given {
 	}
 }
 
-// deleted deletes the BackupRecord.
+// deleted marks the BackupRecord as being deleted.
 func deleted(s *State) { s.Record.DeletionTimestamp = &metav1.Time{Time: now} }
 
 // sibling adds an earlier BackupRecord with a restore test. job is the UID of its Job.
@@ -244,7 +244,7 @@ func report(container string, r agent.Report) given {
 	}
 }
 
-// TestNext specifies the action in each state.
+// TestNext checks which action Next chooses in each state of a restore test.
 func TestNext(t *testing.T) {
 	cases := map[string]struct {
 		reason string
