@@ -13,7 +13,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 )
 
-// tried creates a directory with an empty copy of the data, and a shell script in PATH that replaces mysqld.
+// tried creates a directory with an empty copy of the data. It also puts a shell script that replaces mysqld into the
+// PATH.
 func tried(t *testing.T, program, script string) (dir, report string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "v") //nolint:usetesting // A socket's path is at most 107 bytes.

@@ -399,7 +399,7 @@ func TestFirstGap(t *testing.T) {
 	}
 }
 
-// A gatherArchived gathers the same instances each time.
+// A gatherArchived is a gatherer that always returns the same instances.
 type gatherArchived struct{ instances []*instance.State }
 
 func (g *gatherArchived) GatherXRs(context.Context, instance.Key) ([]*instance.State, error) {

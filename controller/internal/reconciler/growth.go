@@ -48,7 +48,7 @@ type growthReconciler struct {
 	memories map[types.UID]autogrow.Memory
 }
 
-// A watchedVolume is a volume that may grow.
+// A watchedVolume is the data volume of an instance that may grow.
 type watchedVolume struct {
 	xr     types.UID
 	volume volumestats.Volume
@@ -205,7 +205,7 @@ func (r *growthReconciler) reconcileInstance(ctx context.Context, k instance.Key
 	return nil
 }
 
-// entry stores the memory of the decision, and whether the volume needs attention.
+// entry stores what the next decision about the volume needs, and whether the volume needs attention.
 func (r *growthReconciler) entry(k instance.Key, s *instance.State, rule v1.GrowthRule, d autogrow.Decision) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -182,7 +182,7 @@ func (c *passwordReconciler) leaveAlone(ctx context.Context, instances []*instan
 	return reconcile.Result{RequeueAfter: whileNotLetIn}, c.writer.Apply(ctx, out)
 }
 
-// isHeld reports whether the XR has the finalizer, or needs none because its data is ephemeral.
+// isHeld reports whether the XR has the controller's finalizer, or needs none because its data is ephemeral.
 func (c *passwordReconciler) isHeld(ctx context.Context, s *instance.State) (bool, error) {
 	if s.XR.HasFinalizer() {
 		return true, nil

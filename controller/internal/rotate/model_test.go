@@ -108,7 +108,7 @@ type design struct {
 	outsiders bool
 }
 
-// A move is a transition to another world.
+// A move is an event of the model, such as a write or a restart. It leads to the world next.
 type move struct {
 	name string
 	next world

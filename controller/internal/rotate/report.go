@@ -46,7 +46,7 @@ func isStrained(last rotationStep, err error, took time.Duration) bool {
 	return (err != nil || last.Do == Refused) && took >= slowFailure
 }
 
-// isWell reports whether a pass was completed.
+// isWell reports whether a pass was completed: the server responded, and accepted a password.
 func isWell(last rotationStep, err error) bool {
 	return err == nil && last.Do != Refused && last.Do != Unreachable
 }

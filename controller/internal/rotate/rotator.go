@@ -50,7 +50,7 @@ func timesAfter(leftAlone time.Duration) *sql.Times {
 	return &sql.Times{Handshake: handshake, Session: passTimeout}
 }
 
-// A Rotator sets the requested passwords in running servers.
+// A Rotator sets the requested passwords in running servers, and maintains their connection Secrets.
 type Rotator struct {
 	redact.All
 

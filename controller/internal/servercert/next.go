@@ -65,7 +65,7 @@ type State struct {
 	ClusterDomain string
 }
 
-// A Plan describes the objects that must exist.
+// A Plan describes the Secrets and the certificate request that must exist for a server.
 type Plan struct {
 	redact.All
 

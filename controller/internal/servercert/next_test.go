@@ -28,7 +28,7 @@ func newState() *State {
 	}
 }
 
-// step applies the next plan.
+// step computes the next plan, and changes the state as if the plan was stored.
 func (s *State) step(t *testing.T) *Plan {
 	t.Helper()
 	p, err := Next(s)

@@ -18,10 +18,11 @@ const (
 	Latest  = 5 * time.Minute
 )
 
-// A Builder returns the changes of a step. It does not modify the state.
+// A Builder returns the API writes that a step requires. It does not modify the state.
 type Builder func(*instance.State, Step) []change.Change
 
-// RefusalOf returns the refusal of the last action if it was this action, or nil.
+// RefusalOf returns how a write of the action was refused, if it was the last action of the instance. Otherwise it
+// returns nil.
 func RefusalOf(s *instance.State, a Action) *instance.Refusal {
 	if f := s.Refusal; f != nil && f.Of == string(a) {
 		return f
@@ -122,7 +123,8 @@ const (
 	// WithdrawClone removes the account with which a Job clones the server.
 	WithdrawClone Action = "WithdrawClone"
 	// BeginImageChange stops the server for a backup before another image starts. AllowImage allows the new image.
-	// EndImageChange removes both fields when the new server accepts clients or the user no longer requests the image.
+	// EndImageChange removes status.internal.imageChange and blockedBy, when the new server accepts clients or the
+	// user no longer requests the image.
 	BeginImageChange Action = "BeginImageChange"
 	AllowImage       Action = "AllowImage"
 	EndImageChange   Action = "EndImageChange"
@@ -145,7 +147,7 @@ const (
 	CreateBackup Action = "CreateBackup"
 	// StopServer scales the Deployment to zero.
 	StopServer Action = "StopServer"
-	// DeleteObjects deletes the targets.
+	// DeleteObjects deletes the objects in the field Targets of the step.
 	DeleteObjects Action = "DeleteObjects"
 	// CreateBackupJob creates the backup Job.
 	CreateBackupJob Action = "CreateBackupJob"

@@ -332,7 +332,7 @@ func ContentMD5(raw []byte) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// endListing cancels a listing.
+// endListing cancels a listing, and drains its channel so that the sender can finish.
 func endListing[T any](cancel context.CancelFunc, found <-chan T) {
 	cancel()
 	for range found { //nolint:revive // The channel must be drained.

@@ -244,7 +244,7 @@ func TestDecideRow(t *testing.T) {
 	}
 }
 
-// TestStatements checks the SQL for a row.
+// TestStatements checks the SQL statements and queries for one row.
 func TestStatements(t *testing.T) {
 	target, err := NewTarget(exampleTable(), exampleTable(), exampleTable(), Options{})
 	if err != nil {

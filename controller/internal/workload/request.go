@@ -173,7 +173,7 @@ func fetch(ctx context.Context, client *http.Client, u *url.URL, token string) (
 		Expiration: body.Expiration, SignerType: credentials.SignatureV4}, nil
 }
 
-// An observer remembers the status of the last response, and limits the size of responses.
+// An observer is an http.RoundTripper that stores the status of the last response, and limits the size of responses.
 type observer struct {
 	next   http.RoundTripper
 	status int
