@@ -38,7 +38,7 @@ type checkInstallationCommand struct {
 	Function  bool          `default:"true" help:"Wait until the status of the Platform reports that the releases of the function and the controller match." negatable:""`
 }
 
-// Run waits until the installation is ready.
+// Run waits until the product is completely installed, or until the timeout expires.
 func (c *checkInstallationCommand) Run(ctx context.Context) error {
 	cfg, err := config.GetConfig()
 	if err != nil {

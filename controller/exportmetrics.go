@@ -14,7 +14,7 @@ type exportMetricsCommand struct {
 	Port    int    `help:"Port of the metrics." required:""`
 }
 
-// Run runs the exporter until the pod is deleted.
+// Run runs mysqld_exporter until the pod is deleted.
 func (c *exportMetricsCommand) Run(ctx context.Context) error {
 	tuneMemory()
 	e := exporter.Exporter{Account: c.Account, Port: c.Port, Output: os.Stdout}

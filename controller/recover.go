@@ -23,7 +23,7 @@ type restoreBaseCommand struct {
 	unpacking
 }
 
-// Run unpacks the backup.
+// Run unpacks the backup to a data volume and writes the report.
 func (c *restoreBaseCommand) Run(ctx context.Context) error {
 	tuneMemory()
 	s, err := c.restoreOf()

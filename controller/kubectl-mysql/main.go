@@ -135,12 +135,12 @@ func (c *cli) open() (*session, error) {
 	return s, nil
 }
 
-// flags returns kubectl's flags for the same cluster and namespace.
+// flags returns the command-line flags with which kubectl uses the same cluster and namespace.
 func (c *cli) flags(namespace string) []string {
 	return append([]string{"--namespace", namespace}, c.cluster()...)
 }
 
-// cluster returns kubectl's flags for the same cluster.
+// cluster returns the command-line flags with which kubectl uses the same cluster.
 func (c *cli) cluster() []string {
 	var out []string
 	if c.Kubeconfig != "" {
@@ -152,7 +152,7 @@ func (c *cli) cluster() []string {
 	return out
 }
 
-// sayf prints a line about the progress.
+// sayf prints a line about the progress of the command.
 func (s *session) sayf(text string, args ...any) {
 	fmt.Fprintf(s.progress, text+"\n", args...) //nolint:errcheck // A lost line is no reason to fail.
 }

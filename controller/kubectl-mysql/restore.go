@@ -94,7 +94,7 @@ func (c *restoreCommand) run(ctx context.Context, s *session) error {
 	return s.show(summarize(made))
 }
 
-// claim returns the claim to create.
+// claim returns the claim to create, with the restore source.
 func (c *restoreCommand) claim(ctx context.Context, s *session) (*unstructured.Unstructured, error) {
 	if c.From == c.To {
 		return nil, plainf("--from and --to are both %s: to restore the newest backup of that claim, apply the "+

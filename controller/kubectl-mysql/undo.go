@@ -103,7 +103,7 @@ func (c *undoCommand) run(ctx context.Context, s *session, answers io.Reader) (e
 	return c.applyPlan(ctx, s, plan, current.Server, answers)
 }
 
-// parseFlags checks the flags.
+// parseFlags returns the tables and the transaction or time that the flags specify.
 func (c *undoCommand) parseFlags() (tables []undo.Name, target recovery.Target, err error) {
 	for _, text := range c.Table {
 		n, err := undo.ParseName(text)

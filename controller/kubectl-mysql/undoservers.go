@@ -98,7 +98,7 @@ func trustOf(secret *corev1.Secret) (*tls.Config, error) {
 	}, nil
 }
 
-// openSession opens a session.
+// openSession logs in to the server at an address, with the account in the connection Secret.
 func openSession(ctx context.Context, secret *corev1.Secret, address string, trusted *tls.Config) (*openedServer, error) {
 	config := mysql.NewConfig()
 	config.User, config.Passwd = string(secret.Data["username"]), string(secret.Data["password"])

@@ -132,7 +132,7 @@ func (r *archivingReconciler) Reconcile(ctx context.Context, k instance.Key) (re
 	return out, nil
 }
 
-// watchArchiving starts the controller for a kind.
+// watchArchiving starts the controller that archives the binary logs of instances of this kind.
 func (r *archivingReconciler) watchArchiving(mgr ctrl.Manager, c composites, kind instance.Kind, atOnce int) error {
 	r.mu.Lock()
 	changed := make(chan event.TypedGenericEvent[instance.Key], maxChanged)

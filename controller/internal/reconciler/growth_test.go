@@ -120,7 +120,7 @@ func newGrowthTest(t *testing.T) *growthTest {
 	return a
 }
 
-// write applies the status to the instance.
+// write replaces the writer: it applies the changes of the status to the instance in memory.
 func (a *growthTest) write(changes []change.Change) error {
 	if a.fails != nil {
 		return a.fails

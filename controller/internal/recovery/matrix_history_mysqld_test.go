@@ -458,7 +458,7 @@ func (h *history) importAll() destination {
 	return out
 }
 
-// An outcome is the result of a recovery.
+// An outcome is the result of a recovery, or the reason why the recovery was refused.
 type outcome struct {
 	// refusal is the reason why the recovery was refused, or "". isPlanned is true if it was refused before any backup
 	// was restored.

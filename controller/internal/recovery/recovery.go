@@ -53,7 +53,7 @@ type Result struct {
 	DisabledEvents []string
 }
 
-// Run runs the recovery with the server of this image.
+// Run recovers the data to the target, with the server of this image.
 func (r *Recovery) Run(ctx context.Context) (Result, error) {
 	program, _, err := version.Find()
 	if err != nil {

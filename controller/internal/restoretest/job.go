@@ -14,14 +14,14 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// Containers of the Job, in order.
+// Containers of the Job of a restore test, in the order in which they run.
 const (
 	containerUnpack    = "unpack"
 	containerBootCheck = "bootcheck"
 	containerClean     = "clean"
 )
 
-// Paths in the Job's pod.
+// Paths in the pod of a restore test's Job.
 const (
 	backupPath = "/backup"
 	copyPath   = "/copy"

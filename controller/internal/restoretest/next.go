@@ -85,7 +85,7 @@ type State struct {
 	JobResources *corev1.ResourceRequirements
 }
 
-// A Step is the next action for a restore test.
+// A Step is the next action of the controller for a restore test.
 type Step struct {
 	Action Action
 	After  time.Duration

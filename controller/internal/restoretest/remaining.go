@@ -14,7 +14,7 @@ import (
 // none, and the controller need not read any other object.
 type Remaining string
 
-// Kinds of work.
+// Kinds of work for the restore tests of an instance.
 const (
 	// LeftNothing means that there is no work.
 	LeftNothing Remaining = "Nothing"

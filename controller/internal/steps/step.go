@@ -78,13 +78,14 @@ const (
 	RecordPreviousBackup Action = "RecordPreviousBackup"
 	// PlanRecovery writes the plan of a recovery for a suspended instance without a volume.
 	PlanRecovery Action = "PlanRecovery"
-	// WarnOfBackup writes status.internal.backupWarning.
+	// WarnOfBackup writes status.internal.backupWarning, which says that the next backup may not fit on its volume.
 	WarnOfBackup Action = "WarnOfBackup"
 	// ReportUnsynced writes status.message, if Crossplane discards the function's status.
 	ReportUnsynced Action = "ReportUnsynced"
-	// WarnOfCrossplane writes status.internal.crossplaneWarning.
+	// WarnOfCrossplane writes status.internal.crossplaneWarning, an error that Crossplane reports while the server
+	// runs.
 	WarnOfCrossplane Action = "WarnOfCrossplane"
-	// RetryService removes status.internal.refusedService.
+	// RetryService removes status.internal.refusedService, so that the function tries the Service of the spec again.
 	RetryService Action = "RetryService"
 	// ReportBlockedClaim writes status.message of a claim whose deletion waits for Crossplane.
 	ReportBlockedClaim Action = "ReportBlockedClaim"
@@ -95,7 +96,7 @@ const (
 	// ReportPodFailure writes status.internal.blockedBy. ReportCopy writes it if the cause is a copy of the data.
 	ReportPodFailure Action = "ReportPodFailure"
 	ReportCopy       Action = "ReportCopy"
-	// ReportSettings writes status.internal.settingsVerdict.
+	// ReportSettings writes status.internal.settingsVerdict, the reason why new settings were refused or rolled back.
 	ReportSettings Action = "ReportSettings"
 	// SetNodeAffinity pins hostPath volumes to the node that they were first used on.
 	SetNodeAffinity Action = "SetNodeAffinity"

@@ -69,7 +69,7 @@ var advice = map[Kind]string{
 	Unsupported: "the store does not support this request",
 }
 
-// An Error is an error of a store.
+// An Error is an error of an operation on a store, with the Kind of the error.
 type Error struct {
 	Kind Kind
 	// Verb and Key are the operation that failed and its object.

@@ -15,7 +15,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/workload"
 )
 
-// A Store is an open BackupStore.
+// A Store gives access to the bucket of a BackupStore, with the keys for signatures and encryption.
 type Store struct {
 	redact.All
 	*store.Bucket

@@ -33,7 +33,7 @@ type Effect struct {
 
 // A Log reads the binary log of the running server.
 type Log struct {
-	// Connect opens a connection.
+	// Connect opens a connection to the server that reads its binary log.
 	Connect func(context.Context) (*binlog.Stream, error)
 	// Files are the names of the binary log files, the oldest first. Before contains, for each file, the transactions
 	// before that file.

@@ -352,7 +352,7 @@ func (s *scene) prepare(t *testing.T) {
 	}
 }
 
-// write runs one random statement of a writer.
+// write executes one random SQL statement of a writer.
 func (s *scene) write(ctx context.Context, c *sql.Conn, r *rand.Rand, writer int) error {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
@@ -430,7 +430,7 @@ func (s *scene) forget(row cell) {
 	}
 }
 
-// run runs the writers until the function returns.
+// run lets the writers write until the function during returns.
 func (s *scene) run(t *testing.T, during func()) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())

@@ -17,7 +17,7 @@ const (
 
 // A Monitor reads the free space of all data volumes at intervals, and keeps the last Snapshot.
 type Monitor struct {
-	// Read reads a snapshot. It is nil if no source is configured.
+	// Read reads a new Snapshot. It is nil if no source is configured.
 	Read func(context.Context) (*Snapshot, error)
 	// Now returns the current time.
 	Now func() time.Time
@@ -60,7 +60,7 @@ func (m *Monitor) Lookup(v Volume) (Usage, string) {
 	return Usage{}, "The controller has not read the free space of volumes yet"
 }
 
-// Refresh reads a snapshot. It returns the error of the query.
+// Refresh replaces the Snapshot by a new one. It returns the error of the query.
 func (m *Monitor) Refresh(ctx context.Context) error {
 	if m.Read == nil {
 		return nil

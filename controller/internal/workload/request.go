@@ -179,7 +179,7 @@ type observer struct {
 	status int
 }
 
-// RoundTrip sends a request.
+// RoundTrip sends a request, stores the status of its response, and limits the size of the response.
 func (o *observer) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := o.next.RoundTrip(r)
 	if err != nil {

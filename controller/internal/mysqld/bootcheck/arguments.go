@@ -17,7 +17,7 @@ const maxSocket = 107
 
 // arguments contain what determines the command-line options of the mysqld process of a boot check.
 type arguments struct {
-	// dir and directory are the fields Dir and Directory of the BootCheck.
+	// dir is the directory that contains the copy of the data, and directory is the name of the copy in it.
 	dir, directory string
 	// pageSize is the page size of the copy in bytes, or 0 for the server's default.
 	pageSize int

@@ -29,7 +29,7 @@ type BootCheck struct {
 	command func(program string, args ...string) *exec.Cmd
 }
 
-// A Result is the result of a successful check.
+// A Result describes a copy of the data that has passed the boot check.
 type Result struct {
 	// Tables is the number of checked tables, including the server's own.
 	Tables int

@@ -33,7 +33,7 @@ const (
 	tmpDir   = "tmp"
 )
 
-// A Donor is the server to clone.
+// A Donor is a running MySQL server to clone, and the account with which it is cloned.
 type Donor struct {
 	// Host and Port are its address. The file Authorities contains the CA that has signed its certificate.
 	Host        string
@@ -47,7 +47,7 @@ type Donor struct {
 	Layout mysqldsql.Layout
 }
 
-// A Clone clones the data of a server.
+// A Clone copies the data of a running MySQL server (the Donor) with the statement CLONE INSTANCE.
 type Clone struct {
 	// Dir is a directory that nothing else uses, with enough space for all of the data. Its contents are removed
 	// first.
@@ -72,7 +72,7 @@ type Position struct {
 	GTIDs  string
 }
 
-// A Result describes the copied data.
+// A Result describes the cloned data: its position in the binary log, and the version of the server.
 type Result struct {
 	Position
 

@@ -117,7 +117,7 @@ func (e *Exporter) serve(ctx context.Context, account []byte) (isChanged bool, e
 	}
 }
 
-// stopProcess stops the exporter if it is running.
+// stopProcess stops mysqld_exporter, and kills it if it does not exit within stopTime.
 func stopProcess(p *process.Process) {
 	if p.Ended() {
 		return

@@ -46,7 +46,7 @@ type box struct {
 	// files.
 	Settings string `json:",omitempty"`
 	Validate bool   `json:",omitempty"`
-	// Load loads a dump.
+	// Load makes the box load a dump.
 	Load *loading `json:",omitempty"`
 }
 

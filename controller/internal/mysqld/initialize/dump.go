@@ -85,7 +85,6 @@ func (l *Loading) make(ctx context.Context) error {
 	return s.stop(ctx)
 }
 
-// load loads the dump into a running server.
 func (l *Loading) load(ctx context.Context, s *server) error {
 	f, err := os.Open(l.Dump(l.Object))
 	if err != nil {

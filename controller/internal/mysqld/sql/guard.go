@@ -122,7 +122,7 @@ func (g *guard) introduce() error {
 	return g.encrypt()
 }
 
-// encrypt starts TLS on both sides.
+// encrypt starts TLS on both sides of the guard: with the server and with the driver.
 func (g *guard) encrypt() error {
 	certificate, err := ownCertificate()
 	if err != nil {

@@ -20,7 +20,7 @@ type Outside struct {
 	Tablespace bool
 }
 
-// maxOutside is the maximum number of results.
+// maxOutside is the maximum number of entries that OutsideData returns.
 const maxOutside = 20
 
 // OutsideData returns the data outside of the data directory, up to maxOutside entries.
