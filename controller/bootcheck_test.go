@@ -83,7 +83,8 @@ func TestBootCheck(t *testing.T) {
 	}
 }
 
-// TestBootCheckEnds checks that the server stops with the command, even if the command is killed.
+// TestBootCheckEnds checks that `controller bootcheck` leaves no mysqld process behind, even if the command itself is
+// killed.
 func TestBootCheckEnds(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		t.Run(signal.String(), func(t *testing.T) {

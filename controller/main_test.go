@@ -347,7 +347,7 @@ func TestClusterDomainFlag(t *testing.T) {
 	}
 }
 
-// TestJobResources checks that the error for the flag contains an example.
+// TestJobResources checks that invalid values of --job-resources are refused with a helpful error.
 func TestJobResources(t *testing.T) {
 	for given, want := range map[string]string{
 		`{"limits":{"memory":"256Mi"}}`:       "",

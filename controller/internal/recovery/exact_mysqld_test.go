@@ -339,7 +339,7 @@ func firstAfter(t *testing.T, order []string, i *instance, base string) string {
 	return ""
 }
 
-// TestRealInterrupted checks that a recovery that was interrupted refuses to continue.
+// TestRealInterrupted checks that a recovery is refused if an interrupted recovery has already changed the data.
 func TestRealInterrupted(t *testing.T) {
 	i := newInstance(t)
 	a := i.archive(t, nil)
@@ -370,7 +370,8 @@ func TestRealInterrupted(t *testing.T) {
 	}
 }
 
-// TestRealUncleanBase checks recoveries of backups from a server that was killed. The server writes no checksums.
+// TestRealUncleanBase recovers from a backup of a server that was killed. The events in its binary log have no
+// checksums.
 func TestRealUncleanBase(t *testing.T) {
 	skipShort(t)
 	options := []string{"--binlog-checksum=NONE"}

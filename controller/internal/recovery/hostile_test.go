@@ -368,7 +368,8 @@ func TestHostileTimes(t *testing.T) {
 		"LastOfArchive": {target: last, base: 1, applied: 30},
 		"Idle":          {target: a.log.Until, base: 1, applied: 30},
 		"AfterArchive":  {target: a.log.Until + 1, base: 1, want: "recover to an earlier time"},
-		// The archive says that it is complete until then, so the backup has later transactions.
+		// The archive is complete up to the target. Transactions of the backup that are not archived are therefore
+		// later.
 		"BaseAfterArchive": {target: a.log.Until, base: 40, want: "An older backup is required"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -402,7 +403,7 @@ func TestSteppedClock(t *testing.T) {
 	}
 }
 
-// TestNoSpace checks that the relay log is not written if it does not fit.
+// TestNoSpace checks that the relay log is not written if it does not fit into the free space of the volume.
 func TestNoSpace(t *testing.T) {
 	a := newArchive(t, nil)
 	a.forge(t, 2, func(m *logarchive.Manifest, raw []byte) []byte {

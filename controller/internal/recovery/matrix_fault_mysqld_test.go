@@ -373,7 +373,7 @@ func changePasswords(h *history) {
 	h.box.restart(h.T)
 }
 
-// upgradeImage stops the server cleanly, and starts it as an upgrade does.
+// upgradeImage stops the server cleanly, and starts it with --upgrade=FORCE, as an upgrade to a newer image would.
 func upgradeImage(h *history) {
 	h.box.stop(h.T)
 	options := h.box.options

@@ -45,7 +45,7 @@ type results struct {
 	all            map[string]*result
 }
 
-// decisive are the directories whose code can affect the results.
+// decisive lists the packages whose code can affect the results of the recovery matrix.
 var decisive = []string{"binlog", "logarchive", "recovery", "store", "stores"}
 
 func newResults(t *testing.T) *results {

@@ -469,7 +469,7 @@ type serverClock struct {
 	offset time.Duration
 }
 
-// newServerClock compiles the library. It returns nil if there is no C compiler.
+// newServerClock compiles clockLibrary. It returns nil if there is no C compiler.
 func newServerClock(t *testing.T) *serverClock {
 	t.Helper()
 	if _, err := exec.LookPath("gcc"); err != nil {

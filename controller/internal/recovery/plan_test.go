@@ -114,7 +114,7 @@ func TestCut(t *testing.T) {
 		"GTIDBackwards": {log: stepped, target: gtid(6), base: uuidA + ":1-3", included: uuidA + ":1-6", applied: 3, last: 6,
 			next: 7},
 		"BeforeGTID": {log: log, target: before(6), base: uuidA + ":1-3", included: uuidA + ":1-5", applied: 2, last: 5, next: 6},
-		// The number of the previous transaction in the log may be greater.
+		// The order of the log is not always the order of the GTID numbers.
 		"BeforeGTIDOutOfOrder": {log: swapped, target: before(5), base: uuidA + ":1-3", included: uuidA + ":1-4:6", applied: 2,
 			last: 6, next: 5},
 		"BeforeFirst":    {log: log, target: before(4), base: uuidA + ":1-3", included: uuidA + ":1-3", next: 4},

@@ -518,7 +518,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// TestNewest checks that the order of the list does not affect which backup is the newest.
+// TestNewest checks that newestVerified does not depend on the order of the BackupRecords.
 func TestNewest(t *testing.T) {
 	backup := func(name string, phase v1.BackupPhase, hours int) v1.BackupRecord {
 		return v1.BackupRecord{ObjectMeta: metav1.ObjectMeta{Name: name,

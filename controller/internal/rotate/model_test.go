@@ -52,7 +52,7 @@ func (w *world) state() rotationState {
 	}
 }
 
-// set sets the server's password as MySQL does.
+// set sets the server's password in the model, as MySQL does.
 func (w *world) set(p sql.Password, retain bool) {
 	if retain {
 		w.retained = w.primary

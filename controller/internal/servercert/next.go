@@ -89,7 +89,7 @@ type Plan struct {
 	Message string
 }
 
-// Next returns the plan for the current state.
+// Next returns the Plan for the certificate of a server, from its existing Secrets and its certificate request.
 func Next(s *State) (*Plan, error) {
 	next := nextOwn
 	if s.Issuer != nil {

@@ -129,7 +129,7 @@ func TestDecades(t *testing.T) {
 	}
 }
 
-// TestRepair checks that lost or broken Secrets are created again.
+// TestRepair checks that lost or damaged Secrets of a server's certificate are created again.
 func TestRepair(t *testing.T) {
 	other := newState()
 	other.step(t)

@@ -101,7 +101,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestRead checks requests, and responses that no Prometheus sends.
+// TestRead checks which responses of the Prometheus API Read accepts, and the errors for all others.
 func TestRead(t *testing.T) {
 	good := matrix(bothOf("team", "", 100, "20", "100"))
 	respond := func(status int, kind, body string) http.HandlerFunc {
