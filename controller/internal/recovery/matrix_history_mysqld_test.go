@@ -254,7 +254,7 @@ func (h *history) clone(request string) error {
 	})
 }
 
-// copyStopped takes a backup of a stopped server.
+// copyStopped takes a cold backup: it copies the data directory of the stopped server.
 func (h *history) copyStopped() {
 	h.Helper()
 	must(h.T, h.backup("", func(dir string) error { return copyDir(h.box.data(), filepath.Join(dir, "data")) }))

@@ -311,7 +311,7 @@ func (b *Bucket) stat(ctx context.Context, key string) (minio.ObjectInfo, error)
 	return info, b.explain("get", key, err)
 }
 
-// name returns the name of an object in the bucket.
+// name returns the full name of an object in the bucket. Keys are relative to the prefix.
 func (b *Bucket) name(key string) string { return path.Join(b.prefix, key) }
 
 func (b *Bucket) putSmall(ctx context.Context, key string, raw []byte, o minio.PutObjectOptions) error {

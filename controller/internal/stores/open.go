@@ -33,7 +33,7 @@ type Store struct {
 	file       gateway.StoreFile
 }
 
-// Secrets are the Secrets of a BackupStore. A Secret that does not exist is nil.
+// Secrets are the existing Kubernetes Secrets of a BackupStore: its credentials and its keys. A missing Secret is nil.
 type Secrets struct {
 	redact.All
 

@@ -18,7 +18,7 @@ type Server struct {
 	conn *sql.Conn
 	// other is a second session for queries while the first session still reads rows. It is nil until it is needed.
 	other *Server
-	// maxPacket is the maximum size of a statement.
+	// maxPacket is the maximum size of a statement in bytes.
 	maxPacket int
 }
 

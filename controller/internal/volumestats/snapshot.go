@@ -134,7 +134,7 @@ func parse(body []byte) (*Snapshot, error) {
 	return out, nil
 }
 
-// labelsKey returns the labels without the name of the metric as a string.
+// labelsKey returns the labels of a series, without the name of the metric, as a string. It identifies the origin.
 func labelsKey(labels map[string]string) string {
 	var out strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(labels)) {

@@ -151,7 +151,7 @@ func (d *donor) clone(t *testing.T, out *bytes.Buffer) *Clone {
 	return c
 }
 
-// serve starts a server on a complete copy.
+// serve starts mysqld on the data that a Clone has copied, without checking passwords.
 func (d *donor) serve(t *testing.T, c *Clone) *server {
 	t.Helper()
 	s, err := c.serve(t.Context(), "", copyDir, "--skip-grant-tables")
