@@ -19,7 +19,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
-// backupCommand implements `controller backup`.
+// backupCommand implements `controller backup`. A backup Job runs it to write the data of a server to an archive.
 type backupCommand struct {
 	inStore
 
@@ -46,7 +46,7 @@ type backupCommand struct {
 	Report string `default:"${report}" help:"File for the report, which is one JSON object. The default is the termination log of the container, which may be missing."`
 }
 
-// Run runs the backup.
+// Run writes the archive and the report.
 func (c *backupCommand) Run(ctx context.Context) error {
 	tuneMemory()
 	remote, err := c.openRemote()
@@ -103,7 +103,8 @@ func (s *inStore) openRemote() (*archive.Remote, error) {
 	return archive.OpenRemote(s.Access, os.Stdout)
 }
 
-// restoreCommand implements `controller restore`. The composition function generates the command line.
+// restoreCommand implements `controller restore`, which unpacks an archive to a data volume before the server starts.
+// The composition function generates the command line.
 type restoreCommand struct {
 	unpacking
 
@@ -114,7 +115,7 @@ type restoreCommand struct {
 	Report string `default:"${report}" help:"File for the report, which is one JSON object. The default is the termination log of the container, which may be missing."`
 }
 
-// Run runs the restore.
+// Run restores the archive and writes the report.
 func (c *restoreCommand) Run(ctx context.Context) error {
 	tuneMemory()
 	s, err := c.restoreOf()
@@ -126,7 +127,7 @@ func (c *restoreCommand) Run(ctx context.Context) error {
 	return writeReport(r, c.Report, err)
 }
 
-// unpackCommand implements `controller unpack`. The archive and its unpacked copy are on the same volume.
+// unpackCommand implements `controller unpack`, which unpacks an archive on the backup volume for a restore test.
 type unpackCommand struct {
 	unpacking
 
@@ -135,7 +136,7 @@ type unpackCommand struct {
 	Report string `default:"${report}" help:"File for the report, which is one JSON object. The default is the termination log of the container, which may be missing."`
 }
 
-// Run unpacks the archive.
+// Run unpacks the archive and writes the report.
 func (c *unpackCommand) Run(ctx context.Context) error {
 	tuneMemory()
 	s, err := c.restoreOf()
@@ -148,13 +149,13 @@ func (c *unpackCommand) Run(ctx context.Context) error {
 	return writeReport(r, c.Report, err)
 }
 
-// surveyCommand implements `controller survey`.
+// surveyCommand implements `controller survey`, which prints the archives on a backup volume for an import of backups.
 type surveyCommand struct {
 	Volume string `help:"Directory where the backup volume is mounted." required:"" type:"path"`
 	Report string `default:"${report}" help:"File for the report, which is one JSON object. The default is the termination log of the container, which may be missing."`
 }
 
-// Run runs the survey.
+// Run prints a line for each archive, and writes the report.
 func (c *surveyCommand) Run(ctx context.Context) error {
 	tuneMemory()
 	s := archive.Survey{Volume: c.Volume, Output: os.Stdout}
@@ -162,7 +163,8 @@ func (c *surveyCommand) Run(ctx context.Context) error {
 	return writeReport(r, c.Report, err)
 }
 
-// initializeCommand implements `controller initialize`. It runs in the server's image.
+// initializeCommand implements `controller initialize`. It creates a database on an empty volume, or sets the password
+// in restored data. It runs in the server's image.
 type initializeCommand struct {
 	Volume    string `help:"Directory where the data volume is mounted." required:"" type:"path"`
 	Directory string `default:"${directory}" help:"Directory in the volume's root that contains the data, or will contain it."`
@@ -173,7 +175,7 @@ type initializeCommand struct {
 	Report string `default:"${report}" help:"File for the report, which is one JSON object. The default is the termination log of the container, which may be missing."`
 }
 
-// Run initializes the volume.
+// Run initializes the volume and writes the report.
 func (c *initializeCommand) Run(ctx context.Context) error {
 	i := initialize.Initialization{Volume: c.Volume, Directory: c.Directory, XR: types.UID(c.XR), Sockets: c.Sockets,
 		Output: os.Stdout}
@@ -191,7 +193,8 @@ func (c *initializeCommand) Run(ctx context.Context) error {
 	return writeReport(r, c.Report, err)
 }
 
-// validateSettingsCommand implements `controller validate-settings`. It runs in the server's image.
+// validateSettingsCommand implements `controller validate-settings`. It checks whether a server starts with the my.cnf
+// of the container. It runs in the server's image.
 type validateSettingsCommand struct {
 	Volume  string `help:"Empty directory for the data of a temporary server." required:"" type:"path"`
 	Sockets string `help:"Directory to create for the socket of that server. Its path must be short." required:"" type:"path"`
@@ -200,7 +203,7 @@ type validateSettingsCommand struct {
 	Report string `default:"${report}" help:"File for the report, which is one JSON object. The default is the termination log of the container, which may be missing."`
 }
 
-// Run runs the validation.
+// Run validates the settings and writes the report.
 func (c *validateSettingsCommand) Run(ctx context.Context) error {
 	v := initialize.Validation{Volume: c.Volume, Sockets: c.Sockets, TLS: c.TLS, Output: os.Stdout}
 	r, err := v.Run(ctx)

@@ -12,7 +12,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/bootcheck"
 )
 
-// bootCheckCommand implements `controller bootcheck`.
+// bootCheckCommand implements `controller bootcheck`. A restore test runs it in the server's image, to start a server
+// on the unpacked copy.
 type bootCheckCommand struct {
 	Dir       string `help:"Directory where ${copy} of the backup volume is mounted, with the copy that 'controller unpack' wrote. The server's socket is created there too, so its path must be short." required:"" type:"path"`
 	Directory string `default:"${directory}" help:"Name of the copy in that directory."`

@@ -13,7 +13,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 )
 
-// tried creates a directory with an empty copy of the data, and a shell script in PATH that replaces mysqld.
+// tried creates a directory with an empty copy of the data. It also puts a shell script that replaces mysqld into the
+// PATH.
 func tried(t *testing.T, program, script string) (dir, report string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "v") //nolint:usetesting // A socket's path is at most 107 bytes.
@@ -82,7 +83,8 @@ func TestBootCheck(t *testing.T) {
 	}
 }
 
-// TestBootCheckEnds checks that the server stops with the command, even if the command is killed.
+// TestBootCheckEnds checks that `controller bootcheck` leaves no mysqld process behind, even if the command itself is
+// killed.
 func TestBootCheckEnds(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		t.Run(signal.String(), func(t *testing.T) {

@@ -29,7 +29,8 @@ const checkInterval = 2 * time.Second
 // controllerName is the name of the controller's Deployment.
 const controllerName = "crossplane-mysql"
 
-// checkInstallationCommand implements `controller check-installation`.
+// checkInstallationCommand implements `controller check-installation`, which waits until the product is completely
+// installed.
 type checkInstallationCommand struct {
 	Namespace string        `default:"crossplane-mysql-system" env:"POD_NAMESPACE" help:"The controller's namespace."`
 	Timeout   time.Duration `default:"3m" help:"How long to wait until the installation is ready."`
@@ -37,7 +38,7 @@ type checkInstallationCommand struct {
 	Function  bool          `default:"true" help:"Wait until the status of the Platform reports that the releases of the function and the controller match." negatable:""`
 }
 
-// Run waits until the installation is ready.
+// Run waits until the product is completely installed, or until the timeout expires.
 func (c *checkInstallationCommand) Run(ctx context.Context) error {
 	cfg, err := config.GetConfig()
 	if err != nil {
@@ -87,7 +88,7 @@ func (c *checkInstallationCommand) waitFor(ctx context.Context, out io.Writer, r
 	return err
 }
 
-// check returns an error that lists everything that is missing.
+// check returns an error that lists everything that is missing in the installation.
 func (c *checkInstallationCommand) check(ctx context.Context, reader client.Reader) error {
 	errs := []error{c.checkController(ctx, reader)}
 	for _, name := range installedCRDs() {

@@ -139,7 +139,8 @@ func unknownFunction(o client.Object) {
 // typeName returns the type and the name of an object.
 func typeName(o client.Object) string { return fmt.Sprintf("%T %s", o, o.GetName()) }
 
-// TestInstalledNames checks that the check requires exactly the CRDs and policies in the manifests.
+// TestInstalledNames checks that `controller check-installation` requires exactly the CRDs and policies in the
+// manifests.
 func TestInstalledNames(t *testing.T) {
 	got := map[string][]string{}
 	for _, pattern := range []string{"deploy/*/*.yaml", "../apis/crd-*.yaml"} {

@@ -14,7 +14,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
-// cloneCommand implements `controller clone`.
+// cloneCommand implements `controller clone`. A Job runs it in the server's image, to clone a running server for an
+// online backup.
 type cloneCommand struct {
 	Dir   string `help:"Empty directory with enough space for all data. The data is written to its subdirectory data. The server's socket is created there too, so its path must be short." required:"" type:"path"`
 	Donor string `help:"Directory of a Secret with host, port, username and password of an account that may clone. It also contains ca.crt, to verify the server, and the server's page-size and lower-case-table-names." required:"" type:"path"`

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// kindsOf returns the kinds of the objects in a kustomization of controller/deploy.
+// kindsOf returns the kinds of the objects in a kustomization, which is a directory of controller/deploy.
 func kindsOf(t *testing.T, dir string) []string {
 	t.Helper()
 	k := struct {

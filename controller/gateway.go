@@ -18,7 +18,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/stores"
 )
 
-// gatewayCommand implements `controller gateway`.
+// gatewayCommand implements `controller gateway`, the proxy through which Jobs access stores.
 type gatewayCommand struct {
 	Settings      string        `help:"Directory with the settings from the controller: ${stores}, tls.crt and tls.key. Changes are read while the gateway runs." required:"" type:"path"`
 	Address       string        `default:":8443" help:"Address to listen on, over TLS."`

@@ -36,7 +36,8 @@ func (h *half) half() datavolume.Half {
 	return datavolume.Half{Volume: h.Volume, Directory: h.Directory, XR: types.UID(h.XR), Name: h.Name}
 }
 
-// importCommand implements `controller import`. The composition function generates the command line.
+// importCommand implements `controller import`, which copies the data directory of another server to a data volume.
+// The composition function generates the command line.
 type importCommand struct {
 	half
 
@@ -45,7 +46,7 @@ type importCommand struct {
 	TargetVersion string `help:"File that 'controller version-of-server' wrote in the image of the server that will use the data." required:"" type:"path"`
 }
 
-// Run runs the import.
+// Run imports the data and writes the report.
 func (c *importCommand) Run(ctx context.Context) error {
 	tuneMemory()
 	i := archive.Import{Half: c.half.half(), From: c.From, Within: c.Within, Target: c.TargetVersion, Output: os.Stdout}
@@ -53,7 +54,7 @@ func (c *importCommand) Run(ctx context.Context) error {
 	return writeReport(r, c.Report, err)
 }
 
-// fetchDumpCommand implements `controller fetch-dump`.
+// fetchDumpCommand implements `controller fetch-dump`, which downloads an SQL dump from a store to a data volume.
 type fetchDumpCommand struct {
 	half
 
@@ -62,7 +63,7 @@ type fetchDumpCommand struct {
 	Access string `help:"Directory with the access to the store: url, ca.crt and token of its gateway." default:"${access}" type:"path"`
 }
 
-// Run downloads the dump.
+// Run downloads the dump and writes the report.
 func (c *fetchDumpCommand) Run(ctx context.Context) error {
 	tuneMemory()
 	remote, err := archive.OpenRemote(c.Access, os.Stdout)
@@ -74,7 +75,8 @@ func (c *fetchDumpCommand) Run(ctx context.Context) error {
 	return writeReport(r, c.Report, err)
 }
 
-// importDumpCommand implements `controller import-dump`. It runs in the server's image.
+// importDumpCommand implements `controller import-dump`, which creates a database from a downloaded SQL dump. It runs
+// in the server's image.
 type importDumpCommand struct {
 	half
 
@@ -84,7 +86,7 @@ type importDumpCommand struct {
 	Sockets  string `help:"Directory to create for the socket of the server that loads the dump. Its path must be short." required:"" type:"path"`
 }
 
-// Run loads the dump.
+// Run loads the dump and writes the report.
 func (c *importDumpCommand) Run(ctx context.Context) error {
 	l := initialize.Loading{Half: c.half.half(), Object: c.Object, Database: c.Database, Summed: c.Summed,
 		Sockets: c.Sockets, Output: os.Stdout}
@@ -92,7 +94,8 @@ func (c *importDumpCommand) Run(ctx context.Context) error {
 	return writeReport(r, c.Report, err)
 }
 
-// importServerCommand implements `controller import-server`. It runs in the server's image.
+// importServerCommand implements `controller import-server`, which clones the data of a running foreign server. It
+// runs in the server's image.
 type importServerCommand struct {
 	half
 
@@ -101,7 +104,7 @@ type importServerCommand struct {
 	Account string `help:"Directory of a Secret with the username and password of an account that has BACKUP_ADMIN on that server, and with ca.crt, the CA of its certificate." required:"" type:"path"`
 }
 
-// Run clones the server.
+// Run clones the server and writes the report.
 func (c *importServerCommand) Run(ctx context.Context) error {
 	tuneMemory()
 	r, err := exit.Report(ctx, "import-server", c.run)

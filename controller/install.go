@@ -12,7 +12,8 @@ import (
 	serverversion "github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/version"
 )
 
-// installCommand implements `controller install`.
+// installCommand implements `controller install`, which copies this program to a volume, for containers of other
+// images.
 type installCommand struct {
 	To string `help:"File to create, such as /tools/controller. An existing file is replaced atomically." required:"" type:"path"`
 }
@@ -20,7 +21,7 @@ type installCommand struct {
 // self is the path of this program, even after its file was replaced.
 const self = "/proc/self/exe"
 
-// Run copies this program.
+// Run copies this program to the file.
 func (c *installCommand) Run() error {
 	in, err := os.Open(self)
 	if err != nil {
@@ -30,7 +31,7 @@ func (c *installCommand) Run() error {
 	return replaceFile(c.To, 0o755, in)
 }
 
-// versionCommand implements `controller version-of-server`.
+// versionCommand implements `controller version-of-server`. It runs in a server's image.
 type versionCommand struct {
 	To string `help:"File to create, such as /tools/version.json." required:"" type:"path"`
 }

@@ -20,7 +20,7 @@ import (
 // version is the version of this build. It is the release, unless the linker sets another version.
 var version = v1.Release //nolint:gochecknoglobals // The linker sets it.
 
-// cli is the command line.
+// cli contains the commands of the program.
 type cli struct {
 	Version kong.VersionFlag `help:"Print the version and exit."`
 

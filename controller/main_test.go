@@ -18,7 +18,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// mainVariable makes a second process of this test run the main function.
+// mainVariable is an environment variable. If it is set, the test binary runs the main function instead of tests.
 const mainVariable = "CONTROLLER_TEST_MAIN"
 
 func TestMain(m *testing.M) {
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// run runs the program.
+// run runs the program in a second process of the test binary, and returns its exit code and output.
 func run(t *testing.T, args ...string) (code int, output string) {
 	t.Helper()
 	self, err := os.Executable()
@@ -46,7 +46,7 @@ func run(t *testing.T, args ...string) (code int, output string) {
 	return cmd.ProcessState.ExitCode(), string(out)
 }
 
-// TestCommands checks that the program accepts the commands of Jobs.
+// TestCommands checks that the program accepts the command lines that Jobs use.
 func TestCommands(t *testing.T) {
 	i := v1.Instance{Kind: v1.KindDatabase, Namespace: "shop", Name: "orders", XR: "uid-1"}
 	u := agent.Unpacking{Archive: "/backup/one/data.tar.zst", Volume: "/data", SHA256: "abc", Version: "9.7.4",
@@ -162,7 +162,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// TestRoundTrip runs the commands with the flags of the Jobs.
+// TestRoundTrip runs backup, restore and other commands on local directories, with the flags that Jobs use.
 func TestRoundTrip(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
@@ -347,7 +347,7 @@ func TestClusterDomainFlag(t *testing.T) {
 	}
 }
 
-// TestJobResources checks that the error for the flag contains an example.
+// TestJobResources checks that invalid values of --job-resources are refused with a helpful error.
 func TestJobResources(t *testing.T) {
 	for given, want := range map[string]string{
 		`{"limits":{"memory":"256Mi"}}`:       "",

@@ -9,7 +9,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 )
 
-// ownCommand implements `controller own`.
+// ownCommand implements `controller own`, which sets the owner of the files on a hostPath volume.
 type ownCommand struct {
 	Volume string `help:"Directory where the data volume is mounted." required:"" type:"path"`
 }

@@ -17,13 +17,13 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/recovery"
 )
 
-// restoreBaseCommand implements `controller restore-base`.
+// restoreBaseCommand implements `controller restore-base`, which unpacks the backup with which a recovery begins.
 type restoreBaseCommand struct {
 	half
 	unpacking
 }
 
-// Run unpacks the backup.
+// Run unpacks the backup to a data volume and writes the report.
 func (c *restoreBaseCommand) Run(ctx context.Context) error {
 	tuneMemory()
 	s, err := c.restoreOf()
@@ -34,7 +34,8 @@ func (c *restoreBaseCommand) Run(ctx context.Context) error {
 	return writeReport(r, c.Report, err)
 }
 
-// applyLogCommand implements `controller apply-log`. It runs in the server's image.
+// applyLogCommand implements `controller apply-log`, which applies the archived binary log to the unpacked backup. It
+// runs in the server's image.
 type applyLogCommand struct {
 	half
 
@@ -46,7 +47,7 @@ type applyLogCommand struct {
 	Access   string    `help:"Directory with the access to the store: url, ca.crt and token of its gateway." default:"${access}" type:"path"`
 }
 
-// Run applies the binary log.
+// Run applies the binary log and writes the report.
 func (c *applyLogCommand) Run(ctx context.Context) error {
 	tuneMemory()
 	r, err := exit.Report(ctx, "apply-log", c.run)

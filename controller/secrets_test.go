@@ -44,7 +44,7 @@ var (
 func TestSecretsAreRedacted(t *testing.T) {
 	for _, tc := range []struct {
 		given  any
-		stored bool // It is stored as JSON, with its secrets.
+		stored bool // The value is stored as JSON with its secrets.
 	}{
 		{given: new(sql.Password)},
 		{given: new(store.SigningKey)},
@@ -219,7 +219,7 @@ func TestNoSecretIsPrinted(t *testing.T) {
 	}
 }
 
-// printed returns the path to a secret that would be printed with a value, or "".
+// printed returns the path to a secret field that fmt would print with a value of this type, or "".
 func printed(typ types.Type, isExported bool, above map[types.Type]bool) string {
 	typ = types.Unalias(typ)
 	name := typ.String()

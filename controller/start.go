@@ -20,7 +20,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/volumestats"
 )
 
-// startCommand implements `controller start`.
+// startCommand implements `controller start`, which runs the controller.
 type startCommand struct {
 	LeaderElection     bool   `help:"Start only when no other controller runs. Required for more than one replica, and to prevent two controllers from running during an update." negatable:""`
 	MetricsAddress     string `default:"0" help:"Address to serve Prometheus metrics on, such as :8443. They are served over TLS, to tokens that may get /metrics. 0 disables them."`

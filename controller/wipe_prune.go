@@ -15,7 +15,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/datavolume"
 )
 
-// wipeCommand implements `controller wipe`.
+// wipeCommand implements `controller wipe`, which empties a directory on a volume, such as a hostPath directory.
 type wipeCommand struct {
 	Volume string `help:"Directory where the volume is mounted, or the directory on it to empty." required:"" type:"path"`
 	XR     string `help:"UID of the composite resource whose data is deleted. Data of another one is kept." name:"xr"`
@@ -43,13 +43,13 @@ func (c *wipeCommand) Run() error {
 	return nil
 }
 
-// pruneCommand implements `controller prune`.
+// pruneCommand implements `controller prune`, which deletes expired archives from a backup volume.
 type pruneCommand struct {
 	Volume string   `help:"Directory where the backup volume is mounted." required:"" type:"path"`
 	Dir    []string `help:"Directory to delete: one archive with its manifest. It is no error if it does not exist." required:""`
 }
 
-// Run removes the directories.
+// Run removes the directories of the archives.
 func (c *pruneCommand) Run() error {
 	root, err := os.OpenRoot(c.Volume)
 	if err != nil {

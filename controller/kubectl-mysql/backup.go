@@ -18,7 +18,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// backupCommand implements `kubectl mysql backup`.
+// backupCommand implements `kubectl mysql backup`, which requests a backup of an instance.
 type backupCommand struct {
 	Name    string        `arg:""          help:"Name of the instance."`
 	Method  string        `default:""      enum:",Online,Cold" placeholder:"METHOD"                                                                         help:"Method: Online clones the data while the server runs. Cold stops the server for the copy. The default is spec.backup.schedule.method of the instance, or Online."`
@@ -120,16 +120,16 @@ func instanceKind(kind schema.GroupVersionKind) string {
 // soonBegins is the time within which a running controller starts a backup if nothing prevents it.
 const soonBegins = 2 * time.Minute
 
-// An awaitedBackup is a Backup that this command has created.
+// An awaitedBackup reads the progress of a Backup that this command has created.
 type awaitedBackup struct {
-	// read reads the Backup.
+	// read reads the Backup from the API server.
 	read func() (*v1.Backup, error)
 	now  func() time.Time
 	// idleSince is the time since which nothing prevents the backup, although it has not started.
 	idleSince time.Time
 }
 
-// look returns the progress of the backup, and whether the command can stop waiting for it.
+// look returns a line about the progress of the backup, and whether the command stops waiting for it.
 func (w *awaitedBackup) look(c *instance.Composite) (line string, done bool, err error) {
 	b, err := w.read()
 	switch {

@@ -99,17 +99,17 @@ func (s *session) listKind(ctx context.Context, kind schema.GroupVersionKind, na
 	return out, nil
 }
 
-// A poll evaluates a claim. It returns a line about the progress, whether the wait is over, and an error if it
-// failed.
+// A poll checks whether a wait for an instance is over. It returns a line about the progress, or an error if the
+// operation has failed.
 type poll func(*instance.Composite) (line string, done bool, err error)
 
-// await waits until a poll is done, and prints its line when it changes.
+// await reads an instance repeatedly until judge reports that the wait is over. It prints each new line of judge.
 func (s *session) await(ctx context.Context, name string, limit time.Duration, judge poll) (*instance.Composite,
 	error) {
 	return s.awaitOr(ctx, name, limit, judge, "The operation continues: "+s.statusOf(name))
 }
 
-// awaitOr calls await with another text after the reason for which it stops waiting.
+// awaitOr is like await. If it stops waiting early, its error ends with the text next.
 func (s *session) awaitOr(ctx context.Context, name string, limit time.Duration, judge poll,
 	next string) (*instance.Composite, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the timeout of %s expired", limit))
@@ -150,7 +150,7 @@ func (s *session) awaitOr(ctx context.Context, name string, limit time.Duration,
 	}
 }
 
-// printNews prints a line if it differs from the last one.
+// printNews prints a line about the progress if it differs from the last one.
 func (s *session) printNews(last *string, line string) {
 	if line = printable(strings.TrimSpace(line)); line != "" && line != *last {
 		s.sayf("%s", line)
@@ -164,7 +164,7 @@ func (s *session) statusOf(name string) string {
 	return s.command("status", name, "--namespace", s.namespace)
 }
 
-// command returns a command of the plugin for the same kind and cluster.
+// command returns a command line of this plugin for the same kind and cluster, to print it for the user.
 func (s *session) command(args ...string) string {
 	for _, k := range instance.Kinds() {
 		if k.Object == s.kind && k.InstanceKind() != v1.KindMySQL {

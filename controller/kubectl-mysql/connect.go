@@ -24,7 +24,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// connectCommand implements `kubectl mysql connect`.
+// connectCommand implements `kubectl mysql connect`, which runs the mysql client through a forwarded port.
 type connectCommand struct {
 	Name        string   `arg:""          help:"Name of the instance."`
 	Args        []string `arg:""          help:"Arguments of the client, after two dashes. Example: -- --execute='SELECT 1'" optional:""`
@@ -38,7 +38,7 @@ func (*connectCommand) Help() string {
 		"command line or in an environment variable. The client accepts only the certificate of this server."
 }
 
-// Run logs in, or forwards the port only.
+// Run forwards a local port to the server, and runs the client, unless only the port is requested.
 func (c *connectCommand) Run(ctx context.Context, root *cli) error {
 	s, err := root.open()
 	if err != nil {
@@ -134,7 +134,7 @@ var forwarded = regexp.MustCompile(`^Forwarding from 127\.0\.0\.1:(\d+) ->`)
 // waitDelay is the maximum time to wait for the exit of kubectl.
 const waitDelay = 5 * time.Second
 
-// forward forwards a local port until the context is canceled.
+// forward runs kubectl port-forward to the endpoint of an instance until the context is canceled.
 func (s *session) forward(ctx context.Context, target string, endpoint *v1.Endpoint) (port string, ended chan error,
 	err error) {
 	if endpoint == nil {

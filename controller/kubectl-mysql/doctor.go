@@ -9,7 +9,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/doctor"
 )
 
-// doctorCommand implements `kubectl mysql doctor`.
+// doctorCommand implements `kubectl mysql doctor`, which checks all instances, volumes and backups of a cluster.
 type doctorCommand struct {
 	SystemNamespace string `default:"crossplane-mysql-system" help:"Namespace of the controller and its lease."`
 }

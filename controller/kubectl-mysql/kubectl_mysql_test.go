@@ -219,7 +219,7 @@ func backupThat(reason, message string) *v1.Backup {
 	return b
 }
 
-// TestLookAtBackup checks the progress and the result of an on-demand backup.
+// TestLookAtBackup checks the progress lines and the result while a command waits for an on-demand backup.
 func TestLookAtBackup(t *testing.T) {
 	cases := map[string]struct {
 		backup *v1.Backup
@@ -376,7 +376,7 @@ func newSession(t *testing.T, claims ...client.Object) (s *session, out, progres
 	}, out, progress
 }
 
-// TestCommands checks the output of the commands as text and as JSON, and their errors.
+// TestCommands checks the output of list, status and other commands as text and as JSON, and their errors.
 func TestCommands(t *testing.T) {
 	s, out, _ := newSession(t, parse(t, whole).Unstructured)
 	if err := (&statusCommand{Name: "shop"}).run(t.Context(), s); err != nil || out.String() != wantScreen {

@@ -28,7 +28,7 @@ import (
 // version is set when the program is built.
 var version = "dev" //nolint:gochecknoglobals // The linker sets it.
 
-// cli is the command line.
+// cli contains the global flags and the commands of the plugin.
 type cli struct {
 	Version    kong.VersionFlag `help:"Print the version and exit."`
 	Kubeconfig string           `help:"Path of the kubeconfig file. The default is KUBECONFIG, or the file in the home directory."                   placeholder:"FILE"`
@@ -70,7 +70,8 @@ func newParser(ctx context.Context, target *cli) *kong.Kong {
 		kong.Bind(target), kong.BindTo(ctx, (*context.Context)(nil)))
 }
 
-// A session is a connection to one cluster for claims of one kind and namespace.
+// A session contains the clients, the flags and the outputs of one command. It is for one cluster, namespace and kind
+// of instance.
 type session struct {
 	config *rest.Config
 	kube   client.Client
@@ -79,9 +80,9 @@ type session struct {
 	// found.
 	instead   schema.GroupVersionKind
 	namespace string
-	// kubectl returns a kubectl command for the same cluster.
+	// kubectl returns an exec.Cmd that runs kubectl with the flags for the same cluster.
 	kubectl func(ctx context.Context, args ...string) *exec.Cmd
-	// out receives the result. progress receives lines about the progress.
+	// out receives the result of the command. progress receives lines about its progress.
 	out, progress io.Writer
 	json          bool
 	// flags select the same cluster. They are appended to the plugin commands that are printed for the user.
@@ -94,7 +95,7 @@ type session struct {
 // pause is the default delay between two reads of a claim.
 const pause = time.Second
 
-// open opens a session.
+// open creates the session of a command from the global flags.
 func (c *cli) open() (*session, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = c.Kubeconfig
@@ -134,12 +135,12 @@ func (c *cli) open() (*session, error) {
 	return s, nil
 }
 
-// flags returns kubectl's flags for the same cluster and namespace.
+// flags returns the command-line flags with which kubectl uses the same cluster and namespace.
 func (c *cli) flags(namespace string) []string {
 	return append([]string{"--namespace", namespace}, c.cluster()...)
 }
 
-// cluster returns kubectl's flags for the same cluster.
+// cluster returns the command-line flags with which kubectl uses the same cluster.
 func (c *cli) cluster() []string {
 	var out []string
 	if c.Kubeconfig != "" {
@@ -151,7 +152,7 @@ func (c *cli) cluster() []string {
 	return out
 }
 
-// sayf prints a line about the progress.
+// sayf prints a line about the progress of the command.
 func (s *session) sayf(text string, args ...any) {
 	fmt.Fprintf(s.progress, text+"\n", args...) //nolint:errcheck // A lost line is no reason to fail.
 }

@@ -73,7 +73,8 @@ func temporaryOf(claim *unstructured.Unstructured) *unstructured.Unstructured {
 	return out
 }
 
-// lookAtPlan reports whether the status contains a plan, or returns why there is none.
+// lookAtPlan is a poll for a temporary instance. The wait is over when its status contains the plan, or why there is
+// none.
 func lookAtPlan(made *instance.Composite) (line string, done bool, err error) {
 	if made.GetDeletionTimestamp() != nil {
 		return "", true, plainf("the temporary instance is being deleted")
@@ -141,7 +142,8 @@ func planLines(p *v1.RecoveryPlan) [][2]string {
 	return out
 }
 
-// transactionText describes a transaction. missing describes that there is none, unless the plan is incomplete.
+// transactionText describes a transaction of a plan. If there is none, it returns missing, or incomplete if t is
+// unknown.
 func transactionText(t *v1.PlannedTransaction, incomplete, missing string) string {
 	const unknown = "unknown"
 	switch {

@@ -45,8 +45,8 @@ func TestPlan(t *testing.T) {
 		json    bool
 		limit   time.Duration
 		stopped bool
-		// creation and deletion are errors of the API server. lost is true if the request is executed nevertheless. times is
-		// the number of deletions that fail.
+		// creation and deletion are the errors of the API server for these requests. lost is true if it executes the
+		// failed request nevertheless. times is the number of deletions that fail.
 		creation, deletion error
 		lost               bool
 		times              int

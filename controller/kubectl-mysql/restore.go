@@ -26,7 +26,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// restoreCommand implements `kubectl mysql restore`.
+// restoreCommand implements `kubectl mysql restore`, which creates an instance from a backup of another one.
 type restoreCommand struct {
 	From      string        `help:"Name of the instance whose backup is restored. The instance can be deleted."                                                   placeholder:"NAME" required:""`
 	To        string        `help:"Name of the new instance. It must not exist yet."                                                             placeholder:"NAME" required:""`
@@ -38,8 +38,8 @@ type restoreCommand struct {
 	Wait      bool          `default:"true"                                                                                                                 help:"Wait until the server of the new instance accepts clients." negatable:""`
 	Timeout   time.Duration `default:"1h"                                                                                                                   help:"How long to wait. The restore continues after that."`
 
-	// record is the BackupRecord of the Backup. The status of the new claim will contain its name. It is empty if it
-	// is unknown.
+	// record is the name of the BackupRecord that belongs to the Backup in --backup, or "" if it is unknown. The
+	// status of the new claim will contain this name.
 	record string
 }
 
@@ -94,7 +94,7 @@ func (c *restoreCommand) run(ctx context.Context, s *session) error {
 	return s.show(summarize(made))
 }
 
-// claim returns the claim to create.
+// claim returns the claim to create, with the restore source.
 func (c *restoreCommand) claim(ctx context.Context, s *session) (*unstructured.Unstructured, error) {
 	if c.From == c.To {
 		return nil, plainf("--from and --to are both %s: to restore the newest backup of that claim, apply the "+
@@ -258,7 +258,7 @@ func (s *session) print(claim *unstructured.Unstructured) error {
 	return err
 }
 
-// look returns the progress of the restore, and whether the command can stop waiting for it.
+// look is a poll that waits until the server of the restored instance accepts clients.
 func (c *restoreCommand) look(made *instance.Composite) (line string, done bool, err error) {
 	if made.GetDeletionTimestamp() != nil {
 		return "", true, plainf("the new claim is being deleted")
@@ -290,8 +290,8 @@ func waitsFor(made *instance.Composite) string {
 	return withReasons("Waiting for Crossplane", reasons(made.Conditions))
 }
 
-// asks reports whether the claim restores the requested backup. If no backup is requested, it must not be a backup of
-// the claim itself. A user without access to BackupRecords cannot see to which instance a backup belongs.
+// asks reports whether the new claim restores the requested backup. If no backup is requested, it must not be one of
+// the new claim's own backups. A user without access to BackupRecords cannot see to which instance a backup belongs.
 func (c *restoreCommand) asks(made *instance.Composite, backup string) bool {
 	if c.Backup != "" {
 		return backup == cmp.Or(c.record, c.Backup)

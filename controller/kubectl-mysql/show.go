@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// listCommand implements `kubectl mysql list`.
+// listCommand implements `kubectl mysql list`, which prints one line for each instance.
 type listCommand struct {
 	AllNamespaces bool `help:"List the instances of all namespaces." short:"A"`
 }
@@ -48,7 +48,7 @@ func (c *listCommand) run(ctx context.Context, s *session) error {
 	return writeTable(s.out, all, s.now())
 }
 
-// statusCommand implements `kubectl mysql status`.
+// statusCommand implements `kubectl mysql status`, which prints the summary of one instance.
 type statusCommand struct {
 	Name string `arg:"" help:"Name of the instance."`
 }
@@ -70,7 +70,7 @@ func (c *statusCommand) run(ctx context.Context, s *session) error {
 	return s.show(summarize(claim))
 }
 
-// show prints a summary.
+// show prints the summary of an instance as text or as JSON.
 func (s *session) show(summary Summary) error {
 	if s.json {
 		return writeJSON(s.out, summary)
@@ -101,7 +101,7 @@ func writeTable(w io.Writer, all []Summary, now time.Time) error {
 	return t.Flush()
 }
 
-// writeScreen prints one summary in full.
+// writeScreen prints the summary of one instance, with one line for each part.
 func writeScreen(w io.Writer, s Summary, now time.Time) error {
 	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintf(t, "%s %s/%s\n", s.Kind, s.Namespace, s.Name) //nolint:errcheck // Flush returns the error.

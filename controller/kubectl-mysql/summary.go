@@ -16,7 +16,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// A Summary shows a claim on one screen. It contains the main fields of the claim's status.
+// A Summary contains the main fields of an instance's status, for the output of list and status.
 type Summary struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace"`
@@ -25,7 +25,7 @@ type Summary struct {
 	Message   string `json:"message,omitempty"`
 
 	Image string `json:"image,omitempty"`
-	// PendingImage is the new image. The server runs it once a backup has been taken.
+	// PendingImage is the requested image, if the server will run it only after a backup.
 	PendingImage string `json:"pendingImage,omitempty"`
 	// Endpoint is the server's HOST:PORT. Binding is the Secret with the login for clients.
 	Endpoint string `json:"endpoint,omitempty"`
@@ -50,11 +50,12 @@ type Summary struct {
 	Schedule  *v1.BackupScheduleStatus `json:"backupSchedule,omitempty"`
 
 	Deletion *v1.DeletionStatus `json:"deletion,omitempty"`
-	// WaitsFor lists the conditions that are not healthy.
+	// WaitsFor lists the conditions of the instance that are not healthy.
 	WaitsFor []Reason `json:"waitsFor,omitempty"`
 }
 
-// Taken is a verified backup. The time is its completion or, for the last on-demand or scheduled backup, its start.
+// Taken is a verified backup. At is the time of its completion or, for the last on-demand or scheduled backup, of its
+// start.
 type Taken struct {
 	Name string       `json:"name"`
 	At   *metav1.Time `json:"at,omitempty"`

@@ -18,7 +18,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/undo"
 )
 
-// undoCommand implements `kubectl mysql undo`.
+// undoCommand implements `kubectl mysql undo`, which restores the rows that one transaction deleted or changed.
 type undoCommand struct {
 	Name        string        `arg:"" help:"Name of the instance."`
 	Before      string        `help:"GTID of the transaction to undo. Or a time in UTC shortly before the accident, such as 2026-11-22T18:00:00Z: if more than one later transaction changed the tables, they are listed." placeholder:"GTID|TIME" required:""`
@@ -43,7 +43,7 @@ func (*undoCommand) Help() string {
 		"Services and pods, and create pods/portforward."
 }
 
-// Run undoes the transaction.
+// Run plans the undo, shows the plan, and applies it after the user's consent.
 func (c *undoCommand) Run(ctx context.Context, root *cli) error {
 	s, err := root.open()
 	if err != nil {
@@ -103,7 +103,7 @@ func (c *undoCommand) run(ctx context.Context, s *session, answers io.Reader) (e
 	return c.applyPlan(ctx, s, plan, current.Server, answers)
 }
 
-// parseFlags checks the flags.
+// parseFlags returns the tables and the transaction or time that the flags specify.
 func (c *undoCommand) parseFlags() (tables []undo.Name, target recovery.Target, err error) {
 	for _, text := range c.Table {
 		n, err := undo.ParseName(text)
@@ -210,7 +210,7 @@ func (c *undoCommand) listTransactions(s *session, target recovery.Target, all [
 		"--before", "GTID"))
 }
 
-// applyPlan shows the plan, asks, and runs it.
+// applyPlan shows the plan, asks the user, and executes its statements in the running server.
 func (c *undoCommand) applyPlan(ctx context.Context, s *session, plan *undo.Plan, current *undo.Server, answers io.Reader) error {
 	if err := c.showPlan(s, plan); err != nil {
 		return err
@@ -237,7 +237,7 @@ func (c *undoCommand) applyPlan(ctx context.Context, s *session, plan *undo.Plan
 	return errors.Join(err, showResults(s, plan, results))
 }
 
-// askUser reports whether the statements are run.
+// askUser reports whether the user agrees that the statements of the plan are executed.
 func (c *undoCommand) askUser(ctx context.Context, s *session, plan *undo.Plan, answers io.Reader) (bool, error) {
 	switch {
 	case plan.IsEmpty() && len(plan.Refused) > 0:
@@ -253,7 +253,7 @@ func (c *undoCommand) askUser(ctx context.Context, s *session, plan *undo.Plan, 
 	return answer == "yes", err
 }
 
-// readLine reads an answer, until the context is canceled.
+// readLine reads a line of the user's input. It stops waiting when the context is canceled.
 func readLine(ctx context.Context, from io.Reader) (string, error) {
 	line := make(chan string, 1)
 	go func() {

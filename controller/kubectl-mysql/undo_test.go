@@ -219,7 +219,7 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// blocked is a terminal without input.
+// blocked is an io.Reader that never returns, like a terminal without input.
 type blocked struct{}
 
 func (blocked) Read([]byte) (int, error) { select {} }

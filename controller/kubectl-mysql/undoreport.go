@@ -41,32 +41,33 @@ func sizeText(bytes int) string {
 	return fmt.Sprintf("%d bytes", bytes)
 }
 
-// An undoReport describes a plan, or the result of its transaction.
+// An undoReport describes the plan of an undo, or the result after the plan was applied.
 type undoReport struct {
 	Tables []undoTable `json:"tables"`
 	// Refused are the reasons why tables cannot be brought back.
 	Refused []string `json:"refused,omitempty"`
 }
 
-// An undoTable is a table of an undoReport.
+// An undoTable describes what the undo does with one table.
 type undoTable struct {
 	Table     string `json:"table"`
 	IsCreated bool   `json:"isCreated,omitempty"`
-	// Deleted, Changed and Inserted are the rows that the transaction deleted, changed and inserted.
+	// Deleted, Changed and Inserted are the numbers of rows that the transaction to undo deleted, changed and
+	// inserted.
 	Deleted  int64 `json:"deleted"`
 	Changed  int64 `json:"changed"`
 	Inserted int64 `json:"inserted"`
-	// Insert and Update are the rows that are brought back and changed back.
+	// Insert is the number of rows to insert again. Update is the number of rows whose former values are restored.
 	Insert int64 `json:"insert"`
 	Update int64 `json:"update"`
-	// Done are the rows that already have their former values.
+	// Done is the number of rows that already have their former values.
 	Done int64 `json:"done"`
-	// Conflicts are the rows that stay because a later transaction wrote them. Partial are the rows of Update of which some
-	// columns stay.
+	// Conflicts is the number of rows that stay as they are, because a later transaction wrote them. Partial is the
+	// number of rows in Update of which some columns stay as they are.
 	Conflicts int64 `json:"conflicts"`
 	Partial   int64 `json:"partial"`
-	// Applied says that the transaction is committed. Unchanged are the rows that stayed although the plan has a statement for
-	// them, with the reasons.
+	// Applied is true if the undo is committed. Unchanged is the number of rows that stayed as they are, although the
+	// plan has a statement for them. Reasons contains the reasons.
 	Applied   bool             `json:"applied,omitempty"`
 	Unchanged int64            `json:"unchanged,omitempty"`
 	Reasons   map[string]int64 `json:"reasons,omitempty"`
@@ -85,7 +86,7 @@ func newUndoReport(plan *undo.Plan) undoReport {
 	return out
 }
 
-// showPlan prints the plan, and writes its statements to the file if one is given.
+// showPlan prints the plan of an undo, and writes its statements to the file if one is given.
 func (c *undoCommand) showPlan(s *session, plan *undo.Plan) error {
 	report := newUndoReport(plan)
 	out := s.textOutput()
@@ -116,7 +117,7 @@ func (c *undoCommand) showPlan(s *session, plan *undo.Plan) error {
 	return out.Flush()
 }
 
-// textOutput returns a writer for texts. With --output json, they are progress.
+// textOutput returns the writer for texts. This is the standard output, or with --output json the progress output.
 func (s *session) textOutput() *bufio.Writer {
 	if s.json {
 		return bufio.NewWriter(s.progress)
@@ -134,7 +135,7 @@ func shortenStatement(text string) string {
 	return text
 }
 
-// planLine describes what happens to a table.
+// planLine returns a line that describes what the undo does with the table.
 func (t *undoTable) planLine() string {
 	did := fmt.Sprintf("%s: the transaction deleted %d rows and changed %d.", t.Table, t.Deleted, t.Changed)
 	if t.IsCreated {
@@ -158,7 +159,7 @@ func (t *undoTable) planLine() string {
 	return strings.Join(parts, " ")
 }
 
-// writeStatements writes all statements to the file.
+// writeStatements writes all SQL statements of the plan to the file.
 func (c *undoCommand) writeStatements(plan *undo.Plan) (err error) {
 	if c.SQLFile == "" {
 		return nil
@@ -181,7 +182,7 @@ func (c *undoCommand) writeStatements(plan *undo.Plan) (err error) {
 	return errors.Join(err, out.Flush())
 }
 
-// showResults prints what the transaction did.
+// showResults prints what the undo has done with each table.
 func showResults(s *session, plan *undo.Plan, results []undo.Result) error {
 	report, out := newUndoReport(plan), s.textOutput()
 	for i, r := range results {

@@ -27,11 +27,11 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/undo"
 )
 
-// An openedServer is a session with a server of the cluster, through a forwarded port.
+// An openedServer is a session with the MySQL server of an instance, through a forwarded port.
 type openedServer struct {
 	*undo.Server
 
-	// stream opens a connection for the binary log.
+	// stream opens another connection, which reads the binary log of the server.
 	stream func(context.Context) (*binlog.Stream, error)
 	close  func()
 }
@@ -98,7 +98,7 @@ func trustOf(secret *corev1.Secret) (*tls.Config, error) {
 	}, nil
 }
 
-// openSession opens a session.
+// openSession logs in to the server at an address, with the account in the connection Secret.
 func openSession(ctx context.Context, secret *corev1.Secret, address string, trusted *tls.Config) (*openedServer, error) {
 	config := mysql.NewConfig()
 	config.User, config.Passwd = string(secret.Data["username"]), string(secret.Data["password"])
@@ -125,7 +125,7 @@ func openSession(ctx context.Context, secret *corev1.Secret, address string, tru
 	}, nil
 }
 
-// A temporary is the pair of instances with the data before and after a transaction.
+// A temporary is the pair of temporary instances with the data directly before and after the transaction to undo.
 type temporary struct {
 	session       *session
 	source        *instance.Composite
@@ -156,7 +156,8 @@ func temporaryName(name, state, id string) string {
 	return name + "-" + state + "-" + hex.EncodeToString(sum[:4])
 }
 
-// ownerLabel returns the value of the label of the temporary instances. A label is shorter than a name can be.
+// ownerLabel returns the label value that identifies the temporary instances of an instance. It is the name of the
+// instance, shortened to the maximum length of a label value.
 func (t *temporary) ownerLabel() string {
 	const most = 63
 	name := t.source.GetName()
@@ -203,7 +204,7 @@ func (t *temporary) newClaim(name, moment string) *unstructured.Unstructured {
 	return out
 }
 
-// createOne creates a temporary instance, unless an earlier run has left it.
+// createOne creates a temporary instance, unless it exists since an earlier run of the command.
 func (t *temporary) createOne(ctx context.Context, name, moment string) error {
 	s := t.session
 	t.isCreated = true

@@ -51,7 +51,7 @@ func refusedBy(item *corev1.LimitRangeItem, pod *corev1.PodSpec) string {
 	return ""
 }
 
-// volumes returns the requests of the pod's ephemeral volumes.
+// volumes returns the storage requests of the PVCs that the pod's generic ephemeral volumes create.
 func volumes(pod *corev1.PodSpec) []corev1.ResourceList {
 	var out []corev1.ResourceList
 	for i := range pod.Volumes {

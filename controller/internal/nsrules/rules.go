@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Rules are the rules of a namespace.
+// Rules are the LimitRanges, the ResourceQuotas and the Pod Security level of a namespace.
 type Rules struct {
 	Namespace *corev1.Namespace
 	Ranges    []corev1.LimitRange

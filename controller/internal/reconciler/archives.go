@@ -58,7 +58,7 @@ func (r *archiveReconciler) watchArchives(mgr ctrl.Manager, kind instance.Kind, 
 		Complete(r)
 }
 
-// isIdle reports whether BackupRecords and volumes need no work.
+// isIdle reports whether the BackupRecords and backup volumes of an instance need no work, according to the cache.
 func (r *archiveReconciler) isIdle(ctx context.Context, k instance.Key) (bool, error) {
 	records, err := instance.Records(ctx, r.cache, k.Instance(""))
 	if err != nil {
@@ -73,7 +73,7 @@ func (r *archiveReconciler) isIdle(ctx context.Context, k instance.Key) (bool, e
 	return len(catalog.NextOfArchives(instance.ArchivesOf(k, records, volumes.Items))) == 0, nil
 }
 
-// runPass handles all BackupRecords once.
+// runPass reads all BackupRecords of an instance, and applies the next step of each of them.
 func (r *archiveReconciler) runPass(ctx context.Context, k instance.Key) (after time.Duration, acted bool, err error) {
 	a, err := logReads(ctx, func(ctx context.Context) (*instance.Archives, error) { return r.gather.Archives(ctx, k) })
 	if err != nil {

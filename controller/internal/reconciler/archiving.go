@@ -80,7 +80,7 @@ type archivingReconciler struct {
 	// changed receives the keys of instances whose archiver has failed or recovered. There is a channel for each kind.
 	changed map[string]chan event.TypedGenericEvent[instance.Key]
 
-	// ctx ends when the controller stops.
+	// ctx is the context of all archivers. It ends when the controller stops.
 	ctx     context.Context //nolint:containedctx // Archivers run longer than a reconcile.
 	mu      sync.Mutex
 	running map[types.UID]*runningArchiver
@@ -102,7 +102,7 @@ type runningArchiver struct {
 	failure  string
 	// isUnsupported is true if the archiver has failed because the server cannot archive its binary log.
 	isUnsupported bool
-	// retried is the first progress after the last failure, or nil.
+	// retried is the first progress that the archiver has reported after its last failure, or nil.
 	retried  *logarchive.Progress
 	keepFrom time.Time
 	// logRetention is the time for which the server keeps its binary log. 0 means that it is unknown or unlimited.
@@ -132,7 +132,7 @@ func (r *archivingReconciler) Reconcile(ctx context.Context, k instance.Key) (re
 	return out, nil
 }
 
-// watchArchiving starts the controller for a kind.
+// watchArchiving starts the controller that archives the binary logs of instances of this kind.
 func (r *archivingReconciler) watchArchiving(mgr ctrl.Manager, c composites, kind instance.Kind, atOnce int) error {
 	r.mu.Lock()
 	changed := make(chan event.TypedGenericEvent[instance.Key], maxChanged)
@@ -344,7 +344,7 @@ func (r *archivingReconciler) requestBase(ctx context.Context, s *instance.State
 	})})
 }
 
-// start starts an archiver.
+// start starts an archiver for an instance in the background.
 func (r *archivingReconciler) start(ctx context.Context, k instance.Key, s *instance.State) *runningArchiver {
 	running, stop := context.WithCancel(log.IntoContext(r.ctx, log.FromContext(ctx))) //nolint:gosec // stopOthers calls it.
 	a := &runningArchiver{key: k, server: change.Server{Of: s.Instance, Authorities: s.XR.Status.Authorities},
@@ -432,7 +432,7 @@ func (r *archivingReconciler) archive(ctx context.Context, a *runningArchiver, p
 	return err
 }
 
-// sourceOf returns the address and the account of a server.
+// sourceOf returns the address and the account with which an archiver connects to a server.
 func (r *archivingReconciler) sourceOf(a *runningArchiver, password sql.Password) binlog.Source {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM([]byte(a.server.Authorities))
@@ -444,7 +444,7 @@ func (r *archivingReconciler) sourceOf(a *runningArchiver, password sql.Password
 	}
 }
 
-// connect logs in to a server.
+// connect logs in to a server and returns the stream of its binary log.
 func (r *archivingReconciler) connect(ctx context.Context, a *runningArchiver,
 	password sql.Password) (logarchive.Stream, binlog.State, error) {
 	s, err := binlog.Connect(ctx, r.sourceOf(a, password))

@@ -93,7 +93,7 @@ func TestMayArchive(t *testing.T) {
 	}
 }
 
-// minuteAt returns a time at a minute.
+// minuteAt returns a fixed time with the given minute.
 func minuteAt(minute int) *metav1.Time {
 	return &metav1.Time{Time: time.Date(2026, 11, 30, 12, minute, 0, 0, time.UTC)}
 }
@@ -399,7 +399,7 @@ func TestFirstGap(t *testing.T) {
 	}
 }
 
-// A gatherArchived gathers the same instances each time.
+// A gatherArchived is a gatherer that always returns the same instances.
 type gatherArchived struct{ instances []*instance.State }
 
 func (g *gatherArchived) GatherXRs(context.Context, instance.Key) ([]*instance.State, error) {
@@ -438,7 +438,7 @@ func newArchivingTest(t *testing.T) *archivingTest {
 	return a
 }
 
-// write applies the status to the instance.
+// write replaces the writer: it applies the changes of the status to the instance in memory.
 func (a *archivingTest) write(changes []change.Change) error {
 	if a.fails != nil {
 		return a.fails

@@ -28,7 +28,7 @@ type backupObjectReconciler struct {
 	cache, reader client.Reader
 }
 
-// Reconcile reconciles one Backup object.
+// Reconcile creates, updates or deletes the Backup object of one backup.
 func (r *backupObjectReconciler) Reconcile(ctx context.Context, q reconcile.Request) (reconcile.Result, error) {
 	return runPasses(func() (time.Duration, bool, error) {
 		s, err := r.readSubject(ctx, q.NamespacedName)

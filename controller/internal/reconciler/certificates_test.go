@@ -50,7 +50,7 @@ func internalOf(c change.Change) map[string]any {
 	return fields
 }
 
-// A gatherOne gathers one instance.
+// A gatherOne is a gatherer that always returns the same instance.
 type gatherOne struct{ *instance.State }
 
 func (g gatherOne) GatherXRs(context.Context, instance.Key) ([]*instance.State, error) {

@@ -27,12 +27,12 @@ type settlingHandler struct {
 // queueOf is the work queue of a controller. Each controller has its own.
 type queueOf = workqueue.TypedRateLimitingInterface[instance.Key]
 
-// Create handles an object that was created, or that existed before the controller started.
+// Create adds the instance of an object that was created, or that existed before the controller started, to the queue.
 func (h settlingHandler) Create(ctx context.Context, e event.TypedCreateEvent[client.Object], q queueOf) {
 	h.TypedEventHandler.Create(ctx, e, settling(q))
 }
 
-// Update handles an object that was changed.
+// Update adds the instance of a changed object to the queue.
 func (h settlingHandler) Update(ctx context.Context, e event.TypedUpdateEvent[client.Object], q queueOf) {
 	h.TypedEventHandler.Update(ctx, e, settling(q))
 }

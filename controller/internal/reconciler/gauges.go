@@ -125,7 +125,7 @@ var (
 		"1 if the last probe of a BackupStore succeeded, otherwise 0.", []string{"store"}, nil)
 )
 
-// Describe describes the gauges.
+// Describe implements prometheus.Collector.
 func (m *meter) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descClockAhead, descInstances, descServing, descProblem, descCertificate,
 		descOverdue, descDeleted, descVerified, descSize, descDuration, descArchiving, descArchivedUntil, descStore} {
@@ -133,7 +133,7 @@ func (m *meter) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect collects the gauges.
+// Collect implements prometheus.Collector. It computes the gauges from the last observations.
 func (m *meter) Collect(ch chan<- prometheus.Metric) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

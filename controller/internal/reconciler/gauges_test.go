@@ -133,8 +133,8 @@ func TestBackupSeries(t *testing.T) {
 	g.want(t, "unknown duration", "crossplane_mysql_last_verified_backup_duration_seconds", map[string]float64{})
 }
 
-// TestServingSeries checks that the value is 0 if a server should accept clients but does not. Other servers have the
-// value 1 or are not included.
+// TestServingSeries checks that the gauge is 0 if a server should accept clients but does not. Other servers have the
+// value 1 or have no series.
 func TestServingSeries(t *testing.T) {
 	g := newGaugeTest()
 	serving := func(status metav1.ConditionStatus, reason string) []metav1.Condition {
@@ -254,7 +254,7 @@ func TestOverdueSeries(t *testing.T) {
 	g.want(t, "deletion", overdue, map[string]float64{})
 }
 
-// TestDeletionSeries checks that an instance has a series while it is being deleted.
+// TestDeletionSeries checks that an instance has a series in the gauge of deletions while it is being deleted.
 func TestDeletionSeries(t *testing.T) {
 	g := newGaugeTest()
 	const deletion = "crossplane_mysql_deletion_timestamp_seconds"

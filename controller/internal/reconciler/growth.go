@@ -48,7 +48,7 @@ type growthReconciler struct {
 	memories map[types.UID]autogrow.Memory
 }
 
-// A watchedVolume is a volume that may grow.
+// A watchedVolume is the data volume of an instance that may grow.
 type watchedVolume struct {
 	xr     types.UID
 	volume volumestats.Volume
@@ -80,7 +80,7 @@ func (r *growthReconciler) Start(ctx context.Context) error {
 	}
 }
 
-// Reconcile checks the volumes of all instances with a name.
+// Reconcile decides whether the data volumes of the instances with this name must grow, and writes the decision.
 func (r *growthReconciler) Reconcile(ctx context.Context, k instance.Key) (reconcile.Result, error) {
 	instances, err := r.gather.GatherXRs(ctx, k)
 	if err != nil {
@@ -104,7 +104,7 @@ func (r *growthReconciler) Reconcile(ctx context.Context, k instance.Key) (recon
 	return out, nil
 }
 
-// watchGrowth starts the controller for a kind.
+// watchGrowth starts the controller that grows the data volumes of instances of this kind.
 func (r *growthReconciler) watchGrowth(mgr ctrl.Manager, c composites, kind instance.Kind, atOnce int) error {
 	r.mu.Lock()
 	changed := make(chan event.TypedGenericEvent[instance.Key], maxChanged)
@@ -205,7 +205,7 @@ func (r *growthReconciler) reconcileInstance(ctx context.Context, k instance.Key
 	return nil
 }
 
-// entry stores the memory of the decision, and whether the volume needs attention.
+// entry stores what the next decision about the volume needs, and whether the volume needs attention.
 func (r *growthReconciler) entry(k instance.Key, s *instance.State, rule v1.GrowthRule, d autogrow.Decision) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -37,7 +37,7 @@ type kubeletStats struct {
 	namespace, pvc string
 	// capacity and free are the size of the file system and its free space.
 	capacity, free atomic.Int64
-	// broken sends the responses instead, if it is set.
+	// broken sends the responses instead of this fake, if it is set.
 	broken http.HandlerFunc
 	asked  atomic.Int64
 }
@@ -63,7 +63,7 @@ func (p *kubeletStats) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"status":"success","data":{"resultType":"matrix","result":[%s]}}`, strings.Join(all, ",")) //nolint:errcheck // A test.
 }
 
-// A growthTest is a growthReconciler of one instance with a volume of 10Gi, and with a Prometheus.
+// A growthTest is a growthReconciler of one instance with a volume of 10Gi, and with a fake Prometheus.
 type growthTest struct {
 	*growthReconciler
 
@@ -120,7 +120,7 @@ func newGrowthTest(t *testing.T) *growthTest {
 	return a
 }
 
-// write applies the status to the instance.
+// write replaces the writer: it applies the changes of the status to the instance in memory.
 func (a *growthTest) write(changes []change.Change) error {
 	if a.fails != nil {
 		return a.fails
@@ -172,7 +172,7 @@ func (a *growthTest) resize(t *testing.T, request, capacity, system string, free
 	a.stats.free.Store(size.Value() / 100 * free)
 }
 
-// has fails unless the status has a reason and a size.
+// has fails unless the status reports this reason and this size of the volume.
 func (a *growthTest) has(t *testing.T, reason, size string) {
 	t.Helper()
 	got := v1.StorageGrowthStatus{}
@@ -184,7 +184,7 @@ func (a *growthTest) has(t *testing.T, reason, size string) {
 	}
 }
 
-// hasGrowths checks the metric of growths.
+// hasGrowths checks the counts of requested and failed growths in the metric.
 func (a *growthTest) hasGrowths(t *testing.T, requested, failed float64) {
 	t.Helper()
 	got := map[string]float64{}
@@ -373,7 +373,8 @@ func TestGrowthUnmeasured(t *testing.T) {
 	}
 }
 
-// TestGrowthLimits checks what else prevents a growth, and sizes that the controller only records.
+// TestGrowthLimits checks the limits that prevent a growth, such as a StorageClass or the maximum size of the
+// platform.
 func TestGrowthLimits(t *testing.T) {
 	class := func(change func(*storagev1.StorageClass)) func(*testing.T, *growthTest) {
 		return func(t *testing.T, a *growthTest) {

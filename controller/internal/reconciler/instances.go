@@ -26,7 +26,7 @@ type gatherer interface {
 	Gather(ctx context.Context, k instance.Key) ([]*instance.State, error)
 }
 
-// A writer applies the changes of a step.
+// A writer applies the changes of a step to the API server, to servers and to stores.
 type writer interface {
 	Apply(ctx context.Context, changes []change.Change) error
 }
@@ -99,7 +99,7 @@ func (r *instanceReconciler) paceOf(ctx context.Context, k instance.Key, step st
 	return after
 }
 
-// runPass handles all instances with this name once.
+// runPass reads the state of all instances with this name, and applies the next step of each of them.
 func (r *instanceReconciler) runPass(ctx context.Context, k instance.Key) (after time.Duration, acted bool, err error) {
 	instances, err := logReads(ctx, func(ctx context.Context) ([]*instance.State, error) { return r.gather.Gather(ctx, k) })
 	if err != nil {

@@ -267,7 +267,7 @@ func TestTurnsOfInstances(t *testing.T) {
 	}
 }
 
-// A gatherOf calls a function with the key and returns no instances.
+// A gatherOf is a gatherer that calls a function with the key, and returns no instances.
 type gatherOf func(k instance.Key)
 
 func (f gatherOf) Gather(_ context.Context, k instance.Key) ([]*instance.State, error) {

@@ -40,22 +40,22 @@ func logForStore(mgr ctrl.Manager) func(*reconcile.Request) logr.Logger {
 // A loggedClient logs each write to the API server. It logs the names of objects but not their contents.
 type loggedClient struct{ client.Client }
 
-// Create logs the call.
+// Create creates an object, and logs the write.
 func (c loggedClient) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
 	return c.logWrite(ctx, "Create", "", o, func() error { return c.Client.Create(ctx, o, opts...) })
 }
 
-// Update logs the call.
+// Update updates an object, and logs the write.
 func (c loggedClient) Update(ctx context.Context, o client.Object, opts ...client.UpdateOption) error {
 	return c.logWrite(ctx, "Update", "", o, func() error { return c.Client.Update(ctx, o, opts...) })
 }
 
-// Patch logs the call.
+// Patch patches an object, and logs the write.
 func (c loggedClient) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 	return c.logWrite(ctx, "Patch", "", o, func() error { return c.Client.Patch(ctx, o, p, opts...) })
 }
 
-// Delete logs the call.
+// Delete deletes an object, and logs the write.
 func (c loggedClient) Delete(ctx context.Context, o client.Object, opts ...client.DeleteOption) error {
 	return c.logWrite(ctx, "Delete", "", o, func() error { return c.Client.Delete(ctx, o, opts...) })
 }
@@ -75,12 +75,12 @@ type loggedSubResource struct {
 	name   string
 }
 
-// Update logs the call.
+// Update updates a subresource such as the status, and logs the write.
 func (c loggedSubResource) Update(ctx context.Context, o client.Object, opts ...client.SubResourceUpdateOption) error {
 	return c.parent.logWrite(ctx, "Update", c.name, o, func() error { return c.SubResourceClient.Update(ctx, o, opts...) })
 }
 
-// Patch logs the call.
+// Patch patches a subresource such as the status, and logs the write.
 func (c loggedSubResource) Patch(ctx context.Context, o client.Object, p client.Patch,
 	opts ...client.SubResourcePatchOption) error {
 	return c.parent.logWrite(ctx, "Patch", c.name, o, func() error {
@@ -116,7 +116,7 @@ func countReads(ctx context.Context, objects int) {
 // A countedReader counts requests to the API server, and the objects that they return.
 type countedReader struct{ client.Reader }
 
-// Get counts the object.
+// Get reads an object, and counts it.
 func (r countedReader) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 	err := r.Reader.Get(ctx, key, o, opts...)
 	found := 1
@@ -127,7 +127,7 @@ func (r countedReader) Get(ctx context.Context, key client.ObjectKey, o client.O
 	return err
 }
 
-// List counts the objects.
+// List reads objects, and counts them.
 func (r countedReader) List(ctx context.Context, l client.ObjectList, opts ...client.ListOption) error {
 	err := r.Reader.List(ctx, l, opts...)
 	countReads(ctx, meta.LenList(l))

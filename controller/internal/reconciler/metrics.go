@@ -12,7 +12,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// Results of a backup.
+// Results of a backup, as values of the label result.
 const (
 	resultVerified = "verified"
 	resultFailed   = "failed"
@@ -78,7 +78,7 @@ func (m *meter) beginAtZero() {
 	}
 }
 
-// Results of a password change.
+// Results of a password change, as values of the label result.
 const (
 	resultChanged = "changed"
 	resultRefused = "failed"

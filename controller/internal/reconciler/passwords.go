@@ -182,7 +182,7 @@ func (c *passwordReconciler) leaveAlone(ctx context.Context, instances []*instan
 	return reconcile.Result{RequeueAfter: whileNotLetIn}, c.writer.Apply(ctx, out)
 }
 
-// isHeld reports whether the XR has the finalizer, or needs none because its data is ephemeral.
+// isHeld reports whether the XR has the controller's finalizer, or needs none because its data is ephemeral.
 func (c *passwordReconciler) isHeld(ctx context.Context, s *instance.State) (bool, error) {
 	if s.XR.HasFinalizer() {
 		return true, nil
@@ -191,8 +191,8 @@ func (c *passwordReconciler) isHeld(ctx context.Context, s *instance.State) (boo
 	return s.Ephemeral(), err
 }
 
-// orNotLetIn reports some errors of a pass in the status. The namespace may not have opted in, a Secret may belong to
-// a different owner, or there may be no certificate yet.
+// orNotLetIn reports some errors of a reconcile in the status and returns no error: the namespace has not opted in, a
+// Secret belongs to a different owner, or there is no certificate yet.
 func (c *passwordReconciler) orNotLetIn(ctx context.Context, s *instance.State, result reconcile.Result,
 	err error) (reconcile.Result, error) {
 	_, notLetIn := errors.AsType[*secrets.NotLetInError](err)

@@ -96,7 +96,7 @@ func TestRecordVersion(t *testing.T) {
 	}
 }
 
-// A volumeOf gathers an instance whose server has accepted clients since start.
+// A volumeOf is a gatherer of one instance with a data PVC. Its server has accepted clients since start.
 type volumeOf struct {
 	pvc   *corev1.PersistentVolumeClaim
 	start time.Time
@@ -302,7 +302,7 @@ func TestRequeueAfter(t *testing.T) {
 		reason  string
 		ref     bool
 		version string
-		not     string // Part of the XR that is different.
+		not     string // Type of the condition that is False.
 		result  rotate.Result
 		want    time.Duration
 	}{

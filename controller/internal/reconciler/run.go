@@ -93,7 +93,8 @@ func (o Options) Run(ctx context.Context, cfg *rest.Config) error {
 	return mgr.Start(ctx)
 }
 
-// reconcilers are the reconcilers for all kinds. The kind of restoreTests is not set.
+// reconcilers contains the reconcilers of the controller. They are shared by all kinds of instances, except that each
+// kind gets a copy of restoreTests.
 type reconcilers struct {
 	instances    *instanceReconciler
 	passwords    *passwordReconciler

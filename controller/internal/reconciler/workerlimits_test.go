@@ -268,7 +268,7 @@ func (f failingRotator) Reconcile(context.Context, rotate.Input) (rotate.Result,
 	return rotate.Result{}, f.err
 }
 
-// A rotatorSpy records the last result.
+// A rotatorSpy calls another rotator, and stores its last result.
 type rotatorSpy struct {
 	rotator
 

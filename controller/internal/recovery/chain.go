@@ -13,15 +13,15 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
 )
 
-// A Source reads objects of the store.
+// A Source reads manifests and segments of an archived binary log from a store.
 type Source interface {
 	Open(ctx context.Context, key string) (io.ReadCloser, error)
-	// Decrypt returns a reader of the content of an encrypted object.
+	// Decrypt returns a reader of the decrypted content of an object. raw is the object's encrypted content.
 	Decrypt(ctx context.Context, key string, raw io.Reader) (io.Reader, error)
 }
 
-// A Log is the part of a timeline that the controller has chosen for a recovery. The controller has verified the
-// signature of the last manifest.
+// A Log is the part of an archived binary log that a recovery reads: a timeline up to its segment Last. The controller
+// has verified the signature of that segment's manifest.
 type Log struct {
 	Timeline logarchive.Timeline
 	// Last is the number of the last segment, and Digest the checksum of its manifest.
@@ -31,9 +31,9 @@ type Log struct {
 	Until uint64
 }
 
-// readChain reads the manifests from the last one back to the first one that has a transaction which is not in the
-// base. Each manifest contains the checksum of the previous one, so that no signature is needed. It returns them in
-// the order of the log.
+// readChain returns the manifests with the transactions that the backup (base) does not contain, in the order of the
+// log. It reads them from the last one backwards. Each contains the checksum of the previous one, so no signature is
+// needed.
 func (l Log) readChain(ctx context.Context, s Source, base binlog.Set) ([]logarchive.Manifest, error) {
 	backwards := []logarchive.Manifest{}
 	digest := l.Digest

@@ -16,13 +16,14 @@ type Base struct {
 	Record string
 	// Begun and Completed are the times between which the backup was taken. Its data is from a time between them.
 	Begun, Completed time.Time
-	// Request is the name of the Backup that requested it, or "".
+	// Request is the name of the Backup object that requested this backup, or "".
 	Request string
-	// Lines are the timelines of the same instance in the same store, the oldest first.
+	// Lines are the timelines in which the binary log of the same instance is archived in the same store, the oldest
+	// first.
 	Lines []Line
 }
 
-// A Line is a timeline of an archived binary log.
+// A Line is a timeline of an archived binary log: a part of the log without a gap.
 type Line struct {
 	*logarchive.Last
 
@@ -37,19 +38,19 @@ type Line struct {
 func (l Line) continues(b Base) bool { return isAfter(b, l.Timeline, l.Begun) }
 
 // isAfter reports whether a backup was begun after a timeline. The clocks of the API server and of the controller may
-// differ, but a backup that was requested for the timeline was begun after it.
+// differ. A backup whose name shows that it was requested for the timeline was therefore always begun after it.
 func isAfter(b Base, t logarchive.Timeline, begun time.Time) bool {
 	return b.Begun.After(begun) || strings.Contains(b.Request, RequestMark(t))
 }
 
-// RequestMark returns a part of the name of each Backup that is requested because of a timeline.
+// RequestMark returns a part of the name of each Backup that the controller creates because of a new timeline.
 func RequestMark(t logarchive.Timeline) string {
 	_, random, _ := strings.Cut(t.Name(), "-")
 	return "-log-" + random
 }
 
 // Choose returns the backup and the timeline for a recovery to a time. The bases must be sorted, the newest first. If
-// the recovery is not possible, the error says which times are.
+// the recovery is not possible, the error lists the times to which a recovery is possible.
 func Choose(moment time.Time, bases []Base) (Base, Line, error) {
 	hasLog := func(l Line) bool { return !l.until().Before(moment) }
 	isPossible := func(Base) bool { return false } // A later backup contains transactions after the time.
@@ -72,8 +73,9 @@ func ChooseTransaction(g binlog.GTID, t logarchive.Timeline, segment *logarchive
 	return b, l, nil
 }
 
-// chooseBase returns the newest backup that was completed at a time, with its timeline. Without such a backup, it
-// returns the oldest possible one. The recovery itself is refused if that backup contains a transaction after the target.
+// chooseBase returns the newest backup that was complete at a time, with a timeline that continues it. Without such a
+// backup, it returns the oldest possible one. The recovery is refused if that backup contains a transaction after the
+// target.
 func chooseBase(bases []Base, moment time.Time, hasLog func(Line) bool, isPossible func(Base) bool) (Base, Line, bool) {
 	find := func(b Base) (Line, bool) {
 		for _, l := range slices.Backward(b.Lines) {
@@ -100,10 +102,10 @@ func (l Line) until() time.Time { return timeOf(l.Time) }
 
 func timeOf(micros uint64) time.Time { return time.UnixMicro(int64(micros)) } //nolint:gosec // A time.
 
-// maxRanges is the maximum number of ranges in a message.
+// maxRanges is the maximum number of time ranges that DescribeRanges lists.
 const maxRanges = 3
 
-// DescribeRanges returns the times to which a recovery is possible, the latest first.
+// DescribeRanges returns a message with the time ranges to which a recovery is possible, the latest first.
 func DescribeRanges(bases []Base) string {
 	var text strings.Builder
 	count := 0
@@ -124,14 +126,15 @@ func DescribeRanges(bases []Base) string {
 	return strings.TrimSuffix(text.String(), ". ")
 }
 
-// A timeRange is a range of times to which a recovery is possible. damage describes why no later time is possible, if the
-// archive is damaged there.
+// A timeRange is a range of times to which a recovery is possible. damage is the damage of the archive that makes later
+// times impossible, or nil.
 type timeRange struct {
 	from, until time.Time
 	damage      error
 }
 
-// rangeOf returns the times that are possible from a base, unless the range of an older base contains them.
+// rangeOf returns the range of times to which a recovery can begin with a base. It returns false if the range of an
+// older base contains this range.
 func rangeOf(bases []Base, i int) (out timeRange, ok bool) {
 	b := bases[i]
 	for k := len(b.Lines) - 1; k >= 0; k-- {

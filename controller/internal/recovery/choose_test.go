@@ -31,7 +31,7 @@ func TestChooseTransaction(t *testing.T) {
 	g := binlog.GTID{Source: "3e11fa47-71ca-11e1-9e33-c80aa9429562", Number: 7}
 	cases := map[string]struct {
 		reason string
-		// first and latest are the times of the segment.
+		// first and latest are the minutes of the first and of the latest transaction in the segment.
 		first, latest int
 		bases         []Base
 		base          string

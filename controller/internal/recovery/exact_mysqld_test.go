@@ -33,7 +33,7 @@ const allTypes = `CREATE TABLE shop.types (id INT UNSIGNED PRIMARY KEY AUTO_INCR
  u ENUM('x','y'), v SET('p','q','r'), w JSON, x POINT, y GEOMETRY, z INT AS (a + 1) VIRTUAL, aa INT AS (a + 2) STORED,
  ab INT INVISIBLE DEFAULT 7, ac UUID_TYPE, INDEX ((CAST(w->'$.n' AS UNSIGNED))), FULLTEXT (s))`
 
-// steps are the statements of the workload. They run in this order on one connection.
+// steps returns the SQL statements of the workload. They are executed in this order on one connection.
 func steps() []string {
 	types := strings.Replace(allTypes, "ac UUID_TYPE", "ac VARBINARY(16)", 1)
 	return []string{
@@ -97,7 +97,7 @@ func steps() []string {
 	}
 }
 
-// keepRunning runs the archiver again and again until the test stops it.
+// keepRunning starts the archiver in the background, and starts it again after each error, until the test stops it.
 func (a *archiving) keepRunning(t *testing.T) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -134,7 +134,7 @@ func copyTree(t *testing.T, from string) string {
 	return dir
 }
 
-// snapshot returns all that a user sees of a server's data.
+// snapshot returns a text for each part of a server's data that users can see, to compare two servers.
 func snapshot(t *testing.T, db *sql.DB) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -183,14 +183,14 @@ func rowsOf(t *testing.T, db *sql.DB, query string) []string {
 	return out
 }
 
-// A reference is a second real server that replicates from the first one.
+// A reference is a MySQL replica of the server whose log is archived. A recovered server must have the same data.
 type reference struct {
 	*instance
 
 	port int
 }
 
-// newReference starts a replica on a copy of the base.
+// newReference starts a replica on a copy of the backup in the directory base.
 func (i *instance) newReference(t *testing.T, base string, port int, options ...string) *reference {
 	t.Helper()
 	r := &reference{&instance{root: i.root, dir: newDir(t)}, port}
@@ -204,7 +204,7 @@ func (i *instance) newReference(t *testing.T, base string, port int, options ...
 	return r
 }
 
-// replicateUntil replicates up to a transaction.
+// replicateUntil makes the replica execute all transactions up to and including the one with the given GTID.
 func (r *reference) replicateUntil(t *testing.T, id string) {
 	t.Helper()
 	r.exec(t, "START REPLICA UNTIL SQL_AFTER_GTIDS = '"+id+"'")
@@ -218,7 +218,7 @@ func (r *reference) replicateUntil(t *testing.T, id string) {
 	r.exec(t, "STOP REPLICA")
 }
 
-// runWorkload runs all steps, and restarts the server in their middle.
+// runWorkload executes the statements, and calls restart to restart the server in the middle.
 func runWorkload(t *testing.T, i *instance, all []string, restart func()) {
 	t.Helper()
 	mysql.RegisterReaderHandler("rows", func() io.Reader { return strings.NewReader(strings.Repeat("loaded,1.5\n", 200)) })
@@ -303,7 +303,7 @@ func TestRealExact(t *testing.T) {
 		if k < len(order)-1 {
 			continue
 		}
-		// The source itself has the same data at the end.
+		// The recovery to the end of the log must have the same data as the server that wrote the log.
 		if diff := cmp.Diff(snapshot(t, i.db), got); diff != "" {
 			t.Errorf("-source +recovery:\n%.4000s", diff)
 		}
@@ -339,7 +339,7 @@ func firstAfter(t *testing.T, order []string, i *instance, base string) string {
 	return ""
 }
 
-// TestRealInterrupted checks that a recovery that was interrupted refuses to continue.
+// TestRealInterrupted checks that a recovery is refused if an interrupted recovery has already changed the data.
 func TestRealInterrupted(t *testing.T) {
 	i := newInstance(t)
 	a := i.archive(t, nil)
@@ -370,7 +370,8 @@ func TestRealInterrupted(t *testing.T) {
 	}
 }
 
-// TestRealUncleanBase checks recoveries of backups from a server that was killed. The server writes no checksums.
+// TestRealUncleanBase recovers from a backup of a server that was killed. The events in its binary log have no
+// checksums.
 func TestRealUncleanBase(t *testing.T) {
 	skipShort(t)
 	options := []string{"--binlog-checksum=NONE"}

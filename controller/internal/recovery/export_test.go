@@ -7,13 +7,14 @@ import (
 	"os/exec"
 )
 
-// ServerCommand and NewServerDir are for tests of this package that import packages which import it.
+// ServerCommand and NewServerDir are exported for the tests in package recovery_test. Those tests import packages that
+// import this one.
 var (
 	ServerCommand = program
 	NewServerDir  = newDir
 )
 
-// RunCommand is like Run, but starts the server with a function.
+// RunCommand is like Run, but command returns the exec.Cmd that starts mysqld.
 func (r *Recovery) RunCommand(ctx context.Context, command func(program string, args ...string) *exec.Cmd) (Result, error) {
 	r.command = command
 	return r.runWith(ctx, "")

@@ -90,7 +90,7 @@ func (a *archive) Decrypt(_ context.Context, _ string, raw io.Reader) (io.Reader
 	return age.Decrypt(raw, a.identity)
 }
 
-// choose sets the log to the newest timeline, as the controller does.
+// choose sets the field log to the only timeline in the archive, up to its last segment, as the controller does.
 func (a *archive) choose(t *testing.T) {
 	t.Helper()
 	all, err := a.reader().Timelines(t.Context())
@@ -124,20 +124,20 @@ func (a *archive) manifest(t *testing.T, number int64) *logarchive.Manifest {
 	return m
 }
 
-// segmentKey returns the key of a segment.
+// segmentKey returns the key of the object that contains a segment.
 func (a *archive) segmentKey(t *testing.T, number int64) string {
 	t.Helper()
 	return a.log.Timeline.SegmentKey(a.manifest(t, number))
 }
 
-// edit changes a segment.
+// edit replaces the content of a segment by the result of change.
 func (a *archive) edit(t *testing.T, number int64, change func([]byte) []byte) {
 	t.Helper()
 	key := a.segmentKey(t, number)
 	a.objects.Set(key, change(slices.Clone(a.objects.Get(key))))
 }
 
-// swap exchanges two objects.
+// swap exchanges the contents of two objects of the archive.
 func (a *archive) swap(one, two string) {
 	raw := a.objects.Get(one)
 	a.objects.Set(one, a.objects.Get(two))
@@ -214,7 +214,8 @@ func TestHostileArchive(t *testing.T) {
 	for name, tc := range map[string]struct {
 		isEncrypted bool
 		change      func(a *archive)
-		// base is the last transaction of the backup. The target is transaction 29 unless it is set.
+		// base is the number of the last transaction in the backup. target is the number of the transaction to recover
+		// to, or 0 for transaction 29.
 		base, target int
 		want         string
 		code         int
@@ -351,7 +352,7 @@ func TestHostileArchive(t *testing.T) {
 	}
 }
 
-// TestHostileTimes checks times outside of the archive.
+// TestHostileTimes checks the errors for times that are before or after the transactions of the archive.
 func TestHostileTimes(t *testing.T) {
 	a := newArchive(t, nil)
 	first, last := a.transactions[1].Time, a.transactions[len(a.transactions)-1].Time
@@ -367,7 +368,8 @@ func TestHostileTimes(t *testing.T) {
 		"LastOfArchive": {target: last, base: 1, applied: 30},
 		"Idle":          {target: a.log.Until, base: 1, applied: 30},
 		"AfterArchive":  {target: a.log.Until + 1, base: 1, want: "recover to an earlier time"},
-		// The archive says that it is complete until then, so the backup has later transactions.
+		// The archive is complete up to the target. Transactions of the backup that are not archived are therefore
+		// later.
 		"BaseAfterArchive": {target: a.log.Until, base: 40, want: "An older backup is required"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -401,7 +403,7 @@ func TestSteppedClock(t *testing.T) {
 	}
 }
 
-// TestNoSpace checks that the relay log is not written if it does not fit.
+// TestNoSpace checks that the relay log is not written if it does not fit into the free space of the volume.
 func TestNoSpace(t *testing.T) {
 	a := newArchive(t, nil)
 	a.forge(t, 2, func(m *logarchive.Manifest, raw []byte) []byte {

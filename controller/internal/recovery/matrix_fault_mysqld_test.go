@@ -19,21 +19,23 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/double/rootfs"
 )
 
-// A fault is what happens while clients write and the archiver works.
+// A fault is a failure that is injected while clients write to a server and the archiver stores its binary log.
 type fault struct {
 	name string
-	// inject injects the fault, and returns when it is over.
+	// inject injects the fault, and returns when the fault is over.
 	inject func(h *history)
-	// makesGap is true if the archive must begin another timeline. isLast is true if the server is lost with it.
+	// makesGap is true if the fault makes the archiver begin another timeline. isLast is true if the server is lost
+	// and does not start again.
 	makesGap, isLast bool
 	// damages is true if objects of the archive are changed. hidesTimes is true if it is unknown when the transactions of the
 	// damaged segment were committed. forges is true if manifests were signed again, so that it is unknown which ones.
 	damages, hidesTimes, forges bool
 	// stepsClock is true if the clock of the server is set back.
 	stepsClock bool
-	// options are options of the server.
+	// options are mysqld options of the server.
 	options []string
-	// isQuick is true if it can be in the sample of make mysqld-test. Other faults have not run often enough yet.
+	// isQuick is true if the fault can be in the sample of make mysqld-test. Other faults have not run often enough
+	// yet.
 	isQuick bool
 }
 
@@ -101,7 +103,7 @@ var faults = []fault{
 	{name: "image upgraded in the midst", inject: upgradeImage},
 }
 
-// longOutage is the time for which the store is down. It is minutes only if ALL is set.
+// longOutage returns how long the store is unavailable. The time exceeds a minute only if the variable ALL is set.
 func longOutage() time.Duration {
 	if os.Getenv("ALL") != "" {
 		return 130 * time.Second
@@ -118,7 +120,7 @@ func (h *history) storeFails(f requestFault, d time.Duration) {
 	h.store.failBy(nil)
 }
 
-// killAtEachStep kills the archiver before and after each of its first requests.
+// killAtEachStep kills the archiver repeatedly: before and after the store has performed each of its first requests.
 func killAtEachStep(h *history) {
 	for n := range int32(14) {
 		var seen atomic.Int32
@@ -146,7 +148,7 @@ func killAtEachStep(h *history) {
 	}
 }
 
-// loseResponses loses every third response after the store has performed the request.
+// loseResponses drops every third response of the store, after the store has performed the request.
 func loseResponses(h *history) {
 	var seen atomic.Int32
 	h.store.failBy(func(*http.Request) requestFault {
@@ -159,7 +161,8 @@ func loseResponses(h *history) {
 	h.store.failBy(nil)
 }
 
-// damage lets the archive grow, and changes a segment in its middle.
+// damage waits until the archive has more segments, and calls change to damage a segment in its middle. The archiver
+// is stopped meanwhile.
 func (h *history) damage(change func(h *history, line logarchive.Timeline, number int64)) {
 	h.Helper()
 	h.pass(120)
@@ -275,7 +278,7 @@ func useArchiverID(h *history) {
 	h.box.restart(h.T)
 }
 
-// reset resets the log of the server.
+// reset executes RESET BINARY LOGS AND GTIDS on the server, which begins an epoch.
 func (h *history) reset() {
 	h.Helper()
 	h.clients.pause.Lock()
@@ -285,7 +288,8 @@ func (h *history) reset() {
 	h.beginEpoch(func(string) bool { return true })
 }
 
-// resetAndOvertake resets the log while the archiver is down, until the numbers are larger than the archived ones.
+// resetAndOvertake resets the binary log while the archiver is down. The archiver is started when the GTIDs have
+// higher numbers than the archived ones.
 func resetAndOvertake(h *history) {
 	h.archiver.kill()
 	archived, err := binlog.ParseSet(h.archiver.state().GTIDs)
@@ -369,7 +373,7 @@ func changePasswords(h *history) {
 	h.box.restart(h.T)
 }
 
-// upgradeImage stops the server cleanly, and starts it as an upgrade does.
+// upgradeImage stops the server cleanly, and starts it with --upgrade=FORCE, as an upgrade to a newer image would.
 func upgradeImage(h *history) {
 	h.box.stop(h.T)
 	options := h.box.options

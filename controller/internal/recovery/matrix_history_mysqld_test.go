@@ -31,16 +31,17 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/double/rootfs"
 )
 
-// An epoch is a part of the history in which no transaction of the server was removed. A reset of the log and a
-// restore begin another one.
+// An epoch is a period of a history in which the server lost none of its transactions. A reset of the binary log, and
+// a restore of the server, begin another epoch.
 type epoch struct {
-	// inherited are the transactions that the server had before. txns are those and all later ones, in their order.
+	// txns are the transactions of the server in the order of its log. inherited is the number of those at the
+	// beginning that the server already had when the epoch began.
 	inherited int
 	txns      []txn
 	seen      map[string]bool
 }
 
-// add adds transactions that are not known yet.
+// add appends the transactions that the epoch does not contain yet.
 func (e *epoch) add(all []txn) {
 	for _, one := range all {
 		if !e.seen[one.gtid] {
@@ -60,7 +61,7 @@ func (e *epoch) index(gtid string) int {
 	return -1
 }
 
-// A history is one server with clients, with the archive of its log, and with a fault.
+// A history is a test run of one server: clients write to it, an archiver stores its log, and one fault is injected.
 type history struct {
 	*testing.T
 
@@ -76,13 +77,14 @@ type history struct {
 	origin   v1.BackedUpInstance
 
 	epochs []*epoch
-	// damaged are the transactions of the first damaged segment. begun and over are the times of the fault.
+	// damaged contains the GTIDs of the first damaged segment. begun and over are the times at which the fault began
+	// and ended.
 	damaged     binlog.Set
 	begun, over time.Time
 
 	mu      *sync.Mutex
 	records []v1.BackupRecord
-	// copies are the data directories of the backups, by the name of the BackupRecord.
+	// copies contains the data directory of each backup, by the name of the BackupRecord.
 	copies map[string]string
 
 	archiver *supervisor
@@ -119,14 +121,14 @@ func (h *history) prefix() string { return v1.StoreLogPrefix(h.origin) }
 
 func (h *history) last() *epoch { return h.epochs[len(h.epochs)-1] }
 
-// noteLog reads the log of the server.
+// noteLog adds the transactions in the server's binary log to the last epoch.
 func (h *history) noteLog() {
 	h.Helper()
 	all, _ := h.box.readLog(h.T, "")
 	h.last().add(all)
 }
 
-// beginEpoch begins an epoch in which the server has the transactions of a set.
+// beginEpoch begins an epoch. It inherits the transactions of the last epoch for which isKept returns true.
 func (h *history) beginEpoch(isKept func(gtid string) bool) {
 	e := &epoch{seen: map[string]bool{}}
 	for _, one := range h.last().txns {
@@ -141,7 +143,7 @@ func (h *history) beginEpoch(isKept func(gtid string) bool) {
 // waitTime is the maximum time for each step. It is long, because the machine can be busy.
 const waitTime = 10 * time.Minute
 
-// pass lets the clients run until they have some more acknowledged transactions.
+// pass waits until the server has acknowledged count more transactions of the clients.
 func (h *history) pass(count int) {
 	h.Helper()
 	want := h.clients.count() + count
@@ -152,7 +154,7 @@ func (h *history) pass(count int) {
 	}
 }
 
-// rest lets the clients run for a time that the seed chooses.
+// rest waits for a random time while the clients run. The seed of the test determines the time.
 func (h *history) rest(least, most time.Duration) {
 	time.Sleep(least + time.Duration(h.random.Int64N(int64(most-least)+1)))
 }
@@ -168,7 +170,7 @@ func (h *history) awaitArchive() {
 	})
 }
 
-// awaitBase waits until the newest timeline has a backup.
+// awaitBase waits until a backup exists from which a recovery with the newest timeline can begin.
 func (h *history) awaitBase() {
 	h.Helper()
 	h.await("a backup of the newest timeline", func() bool {
@@ -252,7 +254,7 @@ func (h *history) clone(request string) error {
 	})
 }
 
-// copyStopped takes a backup of a stopped server.
+// copyStopped takes a cold backup: it copies the data directory of the stopped server.
 func (h *history) copyStopped() {
 	h.Helper()
 	must(h.T, h.backup("", func(dir string) error { return copyDir(h.box.data(), filepath.Join(dir, "data")) }))
@@ -274,7 +276,7 @@ type supervisor struct {
 	mu       sync.Mutex
 	progress logarchive.Progress
 	failure  error
-	// lines are the timelines so far, and what each of them had at last.
+	// lines contains the last progress that the archiver has reported for each timeline, the oldest timeline first.
 	lines []logarchive.Progress
 	// began is the number of archivers that were started.
 	began int
@@ -353,7 +355,7 @@ func (s *supervisor) run(ctx context.Context) {
 	}
 }
 
-// archive is like the function of the same name in package reconciler.
+// archive runs one archiver until it fails. It corresponds to the function archive in package reconciler.
 func (s *supervisor) archive(ctx context.Context, password *string) error {
 	opened, err := s.cluster.Open(ctx, storeName)
 	if err != nil {
@@ -403,14 +405,16 @@ func (s *supervisor) takeBases(ctx context.Context) {
 	}
 }
 
-// A destination is where an instance is recovered, which decides how its backups and its log are found.
+// A destination is a place to recover an instance to: another name, the same name, or another cluster. Its
+// BackupRecords and its store determine which backups and which log are found.
 type destination struct {
 	name    string
 	cluster stores.Cluster
 	records []v1.BackupRecord
 }
 
-// destinations returns the three destinations. The server and the archiver have stopped.
+// destinations returns all three destinations. The server and the archiver must have stopped. hasData is true if the
+// server's data still exists for a final backup.
 func (h *history) destinations(hasData bool) []destination {
 	h.Helper()
 	running := h.allRecords()
@@ -424,7 +428,7 @@ func (h *history) destinations(hasData bool) []destination {
 	}
 }
 
-// importAll imports all backups into another cluster, which knows only the bucket and the key.
+// importAll imports all backups into another cluster, which has only the bucket and the keys.
 func (h *history) importAll() destination {
 	h.Helper()
 	out := destination{name: "new cluster", cluster: newCluster(h.store.settings, h.key, h.identity)}
@@ -440,7 +444,7 @@ func (h *history) importAll() destination {
 			h.Fatalf("%s cannot be imported: %+v", c.Record, verdict)
 		}
 		must(h.T, s.Publish(h.Context(), n))
-		// Like catalog.MakeRecordAgain and catalog.VerifyAsRecorded.
+		// The BackupRecord is created as catalog.MakeRecordAgain and catalog.VerifyAsRecorded do it.
 		r := v1.BackupRecord{ObjectMeta: metav1.ObjectMeta{Name: n.Name, CreationTimestamp: metav1.NewTime(now)},
 			Spec: *n.Spec.DeepCopy()}
 		r.Spec.AnnouncedAt = n.AnnouncedAt.DeepCopy()
@@ -454,9 +458,10 @@ func (h *history) importAll() destination {
 	return out
 }
 
-// An outcome is the result of a recovery.
+// An outcome is the result of a recovery, or the reason why the recovery was refused.
 type outcome struct {
-	// refusal is the reason why it was refused, or "". isPlanned is true if it was refused before anything was restored.
+	// refusal is the reason why the recovery was refused, or "". isPlanned is true if it was refused before any backup
+	// was restored.
 	refusal   string
 	isPlanned bool
 	result    recovery.Result
@@ -465,7 +470,7 @@ type outcome struct {
 	data string
 }
 
-// find returns the backup and the log for a target.
+// find returns the backup and the timeline for a recovery to the time or transaction in text.
 func (h *history) find(d destination, text string) *v1.RecoverySource {
 	h.Helper()
 	found, err := d.cluster.FindRecovery(h.Context(), "", text, nil, d.records)
@@ -478,7 +483,7 @@ func (h *history) find(d destination, text string) *v1.RecoverySource {
 	return found
 }
 
-// recoverTo recovers to a target like a new instance.
+// recoverTo restores the found backup and applies the log to it, as the pod of a new instance does.
 func (h *history) recoverTo(d destination, found *v1.RecoverySource) outcome {
 	h.Helper()
 	if found.Message != "" {

@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// variable is the environment variable with the directory for the results. With it, all cells run.
+// variable is the environment variable with the directory for the results. If it is set, all cells run.
 const variable = "RECOVERY_MATRIX"
 
 // placeNames are the destinations in the order of history.destinations.
 var placeNames = []string{"new name", "in place", "new cluster"}
 
-// A cell is one fault, one destination and one target.
+// A cell is one case of the recovery matrix: a fault, a destination of the recovery, and a target such as a time.
 type cell struct {
 	fault  *fault
 	place  int
@@ -28,10 +28,11 @@ func (c cell) title() string {
 	return c.fault.name + " / " + placeNames[c.place] + " / " + c.target.name
 }
 
-// fixed is the number of targets that are tried after each fault. The others change from fault to fault.
+// fixed is the number of kinds of targets that are tried after every fault. The other ones differ between faults.
 const fixed = 2
 
-// targetsOf returns the targets that are tried after a fault. TARGETS is their number.
+// targetsOf returns the kinds of targets that are tried after a fault. number is the fault's index. The variable
+// TARGETS sets the number of kinds.
 func targetsOf(number int) (out []*kind) {
 	f := &faults[number]
 	var all []*kind
@@ -54,7 +55,7 @@ func targetsOf(number int) (out []*kind) {
 	return out
 }
 
-// cellsOf returns the cells of a fault.
+// cellsOf returns the cells of the fault with this index.
 func cellsOf(number int) (out []cell) {
 	for _, k := range targetsOf(number) {
 		for place := range placeNames {
@@ -98,7 +99,7 @@ func TestRealRecoveryMatrix(t *testing.T) {
 	t.Log(r.counts())
 }
 
-// runSample runs the cells of one target.
+// runSample runs the cells of one random fault and one random target. The seed determines both.
 func runSample(t *testing.T, seed uint64) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // A test.
@@ -111,7 +112,7 @@ func runSample(t *testing.T, seed uint64) {
 	t.Run(faults[number].name, func(t *testing.T) { runFault(t, nil, &faults[number], todo, seed) })
 }
 
-// runFault runs one history, and recovers to several targets of it.
+// runFault creates a history with the fault, and recovers to the targets of the given cells.
 func runFault(t *testing.T, r *results, f *fault, todo []cell, seed uint64) {
 	t.Helper()
 	begun := time.Now()
@@ -152,7 +153,7 @@ func runFault(t *testing.T, r *results, f *fault, todo []cell, seed uint64) {
 	}
 }
 
-// finish lets the clients and the archiver go on after a fault, and ends them.
+// finish lets the clients and the archiver continue after the fault, takes a backup, and stops them.
 func (h *history) finish(f *fault) *prepared {
 	h.Helper()
 	if f.isLast {
@@ -184,7 +185,7 @@ func (h *history) finish(f *fault) *prepared {
 	return h.checkLines(f, true)
 }
 
-// checkLines checks that the archive was interrupted only if it had to be.
+// checkLines checks that the archive has a second timeline only if the fault makes a gap in the log.
 func (h *history) checkLines(f *fault, hasData bool) *prepared {
 	h.Helper()
 	want := 1

@@ -22,7 +22,7 @@ import (
 	"time"
 )
 
-// A result is the result of a cell.
+// A result is the stored result of one cell of the recovery matrix.
 type result struct {
 	// Digest is the hash of all code that can affect the result, without comments. Commit and Store are for information.
 	Digest string `json:"digest"`
@@ -30,10 +30,10 @@ type result struct {
 	Store  string `json:"store"`
 	// Runs is the number of consecutive runs that have passed with this digest.
 	Runs int `json:"runs"`
-	// Seed is that of the last run.
+	// Seed is the seed of the last run. Seconds is its duration.
 	Seed    uint64 `json:"seed"`
 	Seconds int    `json:"seconds"`
-	// Missing is true if the last history had no such target.
+	// Missing is true if the last history had no target of this kind.
 	Missing bool `json:"missing,omitempty"`
 }
 
@@ -45,7 +45,7 @@ type results struct {
 	all            map[string]*result
 }
 
-// decisive are the directories whose code can affect the results.
+// decisive lists the packages whose code can affect the results of the recovery matrix.
 var decisive = []string{"binlog", "logarchive", "recovery", "store", "stores"}
 
 func newResults(t *testing.T) *results {
@@ -100,13 +100,13 @@ func codeOf(raw []byte) []byte {
 	}
 }
 
-// hasPassed reports whether a cell need not run.
+// hasPassed reports whether the cell has already passed often enough with the same code, and is skipped.
 func (r *results) hasPassed(c cell) bool {
 	one := r.all[c.title()]
 	return one != nil && one.Digest == r.digest && (one.Runs >= r.runs || one.Missing)
 }
 
-// skip notes that a history has no such target.
+// skip stores that the history of a cell had no target of this kind.
 func (r *results) skip(t *testing.T, c cell) {
 	t.Helper()
 	if r != nil {
@@ -114,7 +114,7 @@ func (r *results) skip(t *testing.T, c cell) {
 	}
 }
 
-// note notes the result of a cell.
+// note stores whether a cell has passed, and counts its consecutive passed runs.
 func (r *results) note(t *testing.T, c cell, hasPassed bool, seed uint64, took time.Duration) {
 	t.Helper()
 	if r == nil {

@@ -82,7 +82,7 @@ func TestRPO(t *testing.T) {
 	}
 }
 
-// storedSet returns the transactions up to the end of the archive, according to the store.
+// storedSet returns the GTIDs of all transactions up to the end of the archive, as read from the store.
 func (h *history) storedSet(ctx context.Context) binlog.Set {
 	h.Helper()
 	s, err := h.cluster.Open(ctx, storeName)
@@ -94,7 +94,7 @@ func (h *history) storedSet(ctx context.Context) binlog.Set {
 	return out
 }
 
-// recoverAll recovers to the end of the archive, compares the rows, and takes another backup.
+// recoverAll recovers to the last transaction in the archive, compares the rows, and takes another backup.
 func (h *history) recoverAll(t *testing.T, last int) {
 	t.Helper()
 	h.clients.pause.Lock()

@@ -36,14 +36,14 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// A box is a real server.
+// A box is a mysqld process that a test starts, with its own data directory and socket.
 type box struct {
 	*process.Process
 
 	root rootfs.Root
 	// dir contains the data directory d and the socket s.
 	dir string
-	// options are additional options, which a restart keeps.
+	// options are additional mysqld options. They also apply after a restart.
 	options []string
 	env     []string
 	db      *sql.DB
@@ -178,7 +178,7 @@ var (
 )
 
 // readLog returns the transactions in the binary log of the server in their order. Only the server itself interprets
-// its log, so the result does not depend on package binlog. Files before a first one are skipped.
+// its log, so the result does not depend on package binlog. Log files with a name before first are skipped.
 func (b *box) readLog(t *testing.T, first string) (out []txn, last string) {
 	t.Helper()
 	files, err := os.ReadDir(b.data())
@@ -216,14 +216,14 @@ func addEvent(all []txn, kind, info string) []txn {
 	return all
 }
 
-// A noted transaction is what a client knows about it.
+// A noted transaction contains the times that a client has recorded for it.
 type noted struct {
 	begun time.Time
 	// acknowledged is the time at which the commit returned, or the zero time.
 	acknowledged time.Time
 }
 
-// Clients run transactions and note which of them the server has acknowledged.
+// Clients run transactions, and record when the server has acknowledged each of them.
 type clients struct {
 	box *box
 	// pause stops the clients between two transactions.
@@ -239,7 +239,7 @@ type clients struct {
 const definitions = "CREATE DATABASE shop; CREATE TABLE shop.a (id VARCHAR(40) PRIMARY KEY, v INT, pad LONGTEXT); " +
 	"CREATE TABLE shop.b (id VARCHAR(40) PRIMARY KEY); CREATE USER app IDENTIFIED BY 'first'"
 
-// startClients starts some clients. first is the number of the first one.
+// startClients starts count clients, which write to the box. first is the number of the first client.
 func startClients(t *testing.T, b *box, first, count int, rest time.Duration) *clients {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -322,7 +322,8 @@ func (c *clients) transact(conn *sql.Conn, w, n int) error {
 	return nil
 }
 
-// isDefinition and isLarge report which transaction creates a table, and which one is larger than a segment.
+// isDefinition reports whether a client's transaction n creates a table. isLarge reports whether transaction n of
+// client w is larger than a segment.
 func isDefinition(n int) bool { return n%15 == 0 }
 
 func isLarge(w, n int) bool { return w == 0 && n%50 == 40 }
@@ -346,7 +347,7 @@ func statementOf(w, n int) string {
 	return text + "COMMIT"
 }
 
-// contentOf returns what the tables must contain after some transactions.
+// contentOf returns the expected content of the tables after the given transactions.
 func contentOf(all []txn) []string {
 	a, b, tables := map[string]int{}, map[string]bool{}, map[string]bool{}
 	long := map[string]bool{}
@@ -402,7 +403,7 @@ func parseID(id string) (w, n int, ok bool) {
 	return w, n, err1 == nil && err2 == nil
 }
 
-// content returns what the tables contain, in the format of contentOf.
+// content returns the actual content of the tables, in the format of contentOf.
 func (b *box) content(t *testing.T) []string {
 	t.Helper()
 	out := slices.Concat(b.rows(t, "SELECT CONCAT('a ', id, ' ', v, ' ', LENGTH(pad)) FROM shop.a"),
@@ -468,7 +469,7 @@ type serverClock struct {
 	offset time.Duration
 }
 
-// newServerClock compiles the library. It returns nil if there is no C compiler.
+// newServerClock compiles clockLibrary. It returns nil if there is no C compiler.
 func newServerClock(t *testing.T) *serverClock {
 	t.Helper()
 	if _, err := exec.LookPath("gcc"); err != nil {
@@ -495,7 +496,7 @@ func (c *serverClock) env() []string {
 	return []string{"LD_PRELOAD=" + c.library, "CLOCK_OFFSET=" + c.file}
 }
 
-// step changes the clock.
+// step moves the clock of the server by d.
 func (c *serverClock) step(t *testing.T, d time.Duration) {
 	t.Helper()
 	c.mu.Lock()
@@ -517,7 +518,7 @@ func (c *serverClock) difference() time.Duration {
 	return c.offset
 }
 
-// removeIdentity removes what the restore of a backup removes.
+// removeIdentity removes auto.cnf with the server_uuid, as the restore of a backup does.
 func removeIdentity(t *testing.T, data string) {
 	t.Helper()
 	must(t, os.RemoveAll(filepath.Join(data, "auto.cnf")))

@@ -26,29 +26,30 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/stores"
 )
 
-// A requestFault is how a request to the store fails.
+// A requestFault is a way in which a request to the simulated store fails.
 type requestFault int
 
 const (
 	noFault requestFault = iota
-	// isReset closes the connection before the store gets the request. isLost does so after the store has performed it.
+	// isReset closes the connection before the store receives the request. isLost closes the connection after the
+	// store has performed the request.
 	isReset
 	isLost
-	// isDenied and isBusy are responses of the store.
+	// isDenied and isBusy make the store respond with an error.
 	isDenied
 	isBusy
 )
 
-// A faultyStore is a store whose requests can fail.
+// A faultyStore is an S3 server whose requests a test can make fail.
 type faultyStore struct {
 	settings store.Settings
 
 	mu sync.Mutex
-	// choose returns the fault of a request, or is nil.
+	// choose returns how a request fails. If it is nil, no request fails.
 	choose func(r *http.Request) requestFault
 }
 
-// fail sets how all requests fail.
+// fail makes all requests fail in the given way.
 func (s *faultyStore) fail(f requestFault) { s.failBy(func(*http.Request) requestFault { return f }) }
 
 func (s *faultyStore) failBy(choose func(r *http.Request) requestFault) {
@@ -66,7 +67,7 @@ func (s *faultyStore) faultOf(r *http.Request) requestFault {
 	return s.choose(r)
 }
 
-// A network connects the archiver and the server, and can be cut.
+// A network simulates the network between the archiver and the server. A test can cut it.
 type network struct {
 	mu    sync.Mutex
 	isCut bool
@@ -96,14 +97,14 @@ func (n *network) dial(ctx context.Context, kind, address string) (net.Conn, err
 	return out, nil
 }
 
-// A cuttable is a connection that loses data while the network is cut.
+// A cuttable is a connection that discards received data while the network is cut.
 type cuttable struct {
 	net.Conn
 
 	network *network
 }
 
-// Read loses what it reads while the network is cut, and then waits for the end of the connection.
+// Read discards the received data while the network is cut. It then waits until the connection is closed.
 func (c *cuttable) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	for err == nil && c.network.hasCut() {
@@ -119,7 +120,7 @@ func (n *network) hasCut() bool {
 	return n.isCut
 }
 
-// cut cuts the network, and closes all connections.
+// cut simulates a network failure: it closes all connections and refuses new ones.
 func (n *network) cut() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -136,13 +137,13 @@ func (n *network) restore() {
 	n.isCut = false
 }
 
-// Names of the objects in a cluster.
+// Names of the BackupStore and of the namespace of its Secrets.
 const (
 	storeName = "offsite"
 	ownSpace  = "system"
 )
 
-// A clusterReader reads the objects of a cluster that has only one BackupStore.
+// A clusterReader is a client.Reader for a simulated cluster with one BackupStore and its Secrets.
 type clusterReader struct {
 	client.Reader
 
@@ -175,7 +176,7 @@ func (r clusterReader) List(_ context.Context, list client.ObjectList, _ ...clie
 	return nil
 }
 
-// newCluster returns a cluster with a BackupStore.
+// newCluster returns a stores.Cluster with one BackupStore, which has these settings and keys.
 func newCluster(s store.Settings, key store.SigningKey, identity *age.X25519Identity) stores.Cluster {
 	r := clusterReader{store: &v1.BackupStore{ObjectMeta: metav1.ObjectMeta{Name: storeName},
 		Spec: v1.BackupStoreSpec{Endpoint: s.Endpoint, Bucket: s.Bucket, Prefix: s.Prefix, Region: s.Region,
@@ -190,7 +191,7 @@ func newCluster(s store.Settings, key store.SigningKey, identity *age.X25519Iden
 	return stores.Cluster{Reader: r, Namespace: ownSpace, Clock: time.Now}
 }
 
-// A plainSource reads the bucket without a gateway.
+// A plainSource reads the archived log directly from the bucket. In a cluster, pods read it through a gateway.
 type plainSource struct {
 	*stores.Store
 
@@ -207,7 +208,7 @@ func (s plainSource) Decrypt(_ context.Context, _ string, raw io.Reader) (io.Rea
 	return age.Decrypt(raw, s.identity)
 }
 
-// objects returns the objects of a timeline, by their names.
+// objects returns the objects of a timeline by the last part of their keys.
 func objects(t *testing.T, s *stores.Store, prefix string) map[string][]byte {
 	t.Helper()
 	all, err := s.List(t.Context(), prefix, 100_000)

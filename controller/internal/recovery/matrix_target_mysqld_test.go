@@ -18,21 +18,21 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/stores"
 )
 
-// A target is what a recovery is asked for, and what must come of it.
+// A target is a time or a transaction to recover to, with the expected result.
 type target struct {
 	text string
-	// epoch is the part of the history that contains it. index is the position of the last transaction that must be
-	// there, or -1 if a time is asked for.
+	// epoch is the period of the history that contains the target. index is the position in the epoch of the last
+	// transaction that the recovered data must contain. It is -1 if the target is a time.
 	epoch *epoch
 	index int
-	// moment is the true time that is asked for.
+	// moment is the time to recover to, by the true clock. The clock of the server may differ.
 	moment time.Time
 	// refusal is a pattern for the reason why the recovery is refused, or "" if it must succeed. mayBeRefused is a pattern
 	// for the reason why a recovery may be refused that can also succeed.
 	refusal, mayBeRefused string
 }
 
-// Patterns of refusals.
+// Patterns of the errors with which a recovery is refused.
 const (
 	namesRanges  = `Possible is \d{4}-\d\d-\d\dT.* to \d{4}-`
 	namesSegment = `^segment \d+ of the archived log, which begins at \d{4}-`
@@ -42,10 +42,11 @@ const (
 	namesClock   = `clock of the server went backwards`
 )
 
-// A kind is a kind of target. choose returns false if the history has no such target.
+// A kind is a kind of target, such as the last transaction before the fault.
 type kind struct {
 	name string
-	// applies reports whether it makes sense for a fault.
+	// applies reports whether a history with this fault can have such a target. choose returns the target of a
+	// finished history, or false if the history has none.
 	applies func(f *fault) bool
 	choose  func(h *prepared) (target, bool)
 }
@@ -58,7 +59,7 @@ func hasGap(f *fault) bool { return f.makesGap }
 
 func hasDamage(f *fault) bool { return f.damages }
 
-// kinds lists all targets. The most telling ones come first.
+// kinds lists all kinds of targets. The ones that detect most errors are first.
 var kinds = []kind{
 	{"last transaction before the fault", always, func(h *prepared) (target, bool) {
 		return h.transaction(h.before, h.before.until)
@@ -122,7 +123,7 @@ var kinds = []kind{
 	{"number that exists twice", hasGap, func(h *prepared) (target, bool) { return h.ambiguous() }},
 }
 
-// A span is a range of transactions in an epoch, with both ends.
+// A span is a range of transactions in an epoch, from the position from up to and including the position until.
 type span struct {
 	*epoch
 
@@ -131,7 +132,7 @@ type span struct {
 
 func (s span) isEmpty() bool { return s.epoch == nil || s.from < 0 || s.until < s.from }
 
-// choose returns a position that the seed decides.
+// choose returns a random position in the span. The seed of the test determines it.
 func (s span) choose(h *prepared) int {
 	if s.isEmpty() {
 		return -1
@@ -139,7 +140,7 @@ func (s span) choose(h *prepared) int {
 	return s.from + h.random.IntN(s.until-s.from+1)
 }
 
-// find returns the position of a transaction with a property, or -1.
+// find returns the position of the first transaction in the span for which isWanted returns true, or -1.
 func (s span) find(isWanted func(w, n int) bool) int {
 	for i := s.from + 1; !s.isEmpty() && i < s.until; i++ {
 		if w, n, ok := parseID(s.txns[i].id); ok && isWanted(w, n) {
@@ -149,21 +150,22 @@ func (s span) find(isWanted func(w, n int) bool) int {
 	return -1
 }
 
-// sameSegment is a time after which transactions are not in the segment in which a backup ended. A recovery to an
-// earlier transaction begins with the backup before that one.
+// sameSegment is the time after a backup after which transactions are no longer in the segment of its end. A recovery
+// to an earlier transaction begins with the previous backup.
 const sameSegment = 6 * time.Second
 
-// A prepared history is one that is over, with the transactions that must and that cannot be recovered.
+// A prepared is a finished history, with the ranges of transactions to which a recovery must be possible or
+// impossible.
 type prepared struct {
 	*history
 
 	fault *fault
-	// before and after are the transactions before and after the fault that must be recoverable. gap are those that
-	// cannot be.
+	// before and after are the ranges before and after the fault to which a recovery must be possible. gap is the
+	// range to which it must be impossible.
 	before, after, gap span
 	// firstBegun is the time at which the first backup began.
 	firstBegun time.Time
-	// twice are the numbers of transactions that the archive contains twice.
+	// twice contains the GTIDs that two timelines contain for different transactions.
 	twice  binlog.Set
 	places []destination
 }
@@ -215,7 +217,7 @@ func (h *history) prepare(f *fault, hasData bool) *prepared {
 	return out
 }
 
-// storedTwice returns the numbers of transactions that two timelines contain.
+// storedTwice returns the GTIDs that both timelines contain.
 func (h *history) storedTwice(lines []logarchive.Progress) binlog.Set {
 	h.Helper()
 	sets := make([]binlog.Set, 2)
@@ -234,7 +236,7 @@ func hasGTID(s binlog.Set, text string) bool {
 	return err == nil && s.Has(g)
 }
 
-// lastStored returns the position of the last transaction of an epoch that is in a set.
+// lastStored returns the position of the last transaction of an epoch whose GTID is in the set stored.
 func lastStored(e *epoch, stored binlog.Set) int {
 	for i := len(e.txns) - 1; i >= 0; i-- {
 		if hasGTID(stored, e.txns[i].gtid) {
@@ -244,7 +246,7 @@ func lastStored(e *epoch, stored binlog.Set) int {
 	return -1
 }
 
-// begunAfter returns the position of the first transaction after which all transactions were begun after a time.
+// begunAfter returns the first position in an epoch from which on all transactions were begun after a time.
 func (h *history) begunAfter(e *epoch, moment time.Time) int {
 	for i := len(e.txns) - 1; i >= e.inherited; i-- {
 		if id := e.txns[i].id; id != "" && !h.clients.noteOf(id).begun.After(moment) {
@@ -254,7 +256,8 @@ func (h *history) begunAfter(e *epoch, moment time.Time) int {
 	return e.inherited
 }
 
-// acknowledgedBefore returns the position of the last transaction before which all were acknowledged before a time.
+// acknowledgedBefore returns the last position in an epoch up to which all transactions were acknowledged before a
+// time.
 func (h *history) acknowledgedBefore(e *epoch, moment time.Time) int {
 	for i := e.inherited; i < len(e.txns); i++ {
 		id := e.txns[i].id
@@ -268,7 +271,8 @@ func (h *history) acknowledgedBefore(e *epoch, moment time.Time) int {
 	return len(e.txns) - 1
 }
 
-// refusalOf returns the pattern for the refusal of a target that would be possible without this fault.
+// refusalOf returns the pattern of the expected error for a target in a span, or "" if the recovery must succeed. Only
+// the properties of the injected fault determine it.
 func (h *prepared) refusalOf(s span, isTime bool) string {
 	switch {
 	case h.fault.stepsClock && isTime:
@@ -302,7 +306,7 @@ func (h *prepared) transaction(s span, index int) (target, bool) {
 	return out, true
 }
 
-// textOf returns a true time by the clock of the server as a target.
+// textOf formats a time as a target of a recovery. It converts the time to the clock of the server.
 func (h *prepared) textOf(moment time.Time) string {
 	offset := time.Duration(0)
 	if moment.After(h.begun) {
@@ -311,7 +315,8 @@ func (h *prepared) textOf(moment time.Time) string {
 	return moment.Add(offset).UTC().Format("2006-01-02T15:04:05.000000Z07:00")
 }
 
-// time returns a time in a span: when a commit returned, or for index -1 at any moment.
+// time returns a target with a time in the span. It is the time at which the commit of the transaction index returned,
+// or a random time if index is -1.
 func (h *prepared) time(s span, index int) (target, bool) {
 	if s.isEmpty() || s.until-s.from < 2 {
 		return target{}, false
@@ -333,7 +338,7 @@ func (h *prepared) time(s span, index int) (target, bool) {
 		moment: moment.Truncate(time.Microsecond), refusal: h.refusalOf(s, true), mayBeRefused: h.mayRefuse(s, true)}, true
 }
 
-// timeOfBegin returns the time at which a transaction began.
+// timeOfBegin returns a target with the time at which the transaction at a position began.
 func (h *prepared) timeOfBegin(s span, index int) (target, bool) {
 	if s.isEmpty() || index <= s.from || s.txns[index].id == "" {
 		return target{}, false
@@ -346,7 +351,7 @@ func (h *prepared) timeOfBegin(s span, index int) (target, bool) {
 		moment: moment.Truncate(time.Microsecond), refusal: h.refusalOf(s, true), mayBeRefused: h.mayRefuse(s, true)}, true
 }
 
-// end returns the last time up to which the archive is complete.
+// end returns a target with the last time up to which the archive is complete.
 func (h *prepared) end() (target, bool) {
 	until := h.archiver.state().Until
 	if h.after.isEmpty() || until.IsZero() || h.fault.stepsClock {
@@ -359,7 +364,7 @@ func (h *prepared) refused(text, refusal string) target {
 	return target{text: text, index: -1, refusal: refusal}
 }
 
-// lost returns a target that cannot be recovered.
+// lost returns a target in the middle of a span that cannot be recovered: a time, or a transaction if form is "".
 func (h *prepared) lost(s span, form, refusal string) (target, bool) {
 	if s.isEmpty() {
 		return target{}, false
@@ -367,7 +372,7 @@ func (h *prepared) lost(s span, form, refusal string) (target, bool) {
 	middle := s.from + (s.until-s.from)/2
 	if form == "" {
 		text := s.txns[middle].gtid
-		// After a reset, an archived transaction may have the same number.
+		// After a reset of the binary log, an archived transaction may have the same GTID.
 		return h.refused(text, refusal), s.epoch == h.epochs[0] || h.epochs[0].index(text) < 0
 	}
 	moment := h.clients.noteOf(s.txns[middle].id).acknowledged
@@ -377,7 +382,7 @@ func (h *prepared) lost(s span, form, refusal string) (target, bool) {
 	return h.refused(h.textOf(moment), refusal), true
 }
 
-// ambiguous returns a transaction number that exists in two epochs, as two different transactions.
+// ambiguous returns a target with a GTID that two epochs use for different transactions. The recovery must be refused.
 func (h *prepared) ambiguous() (target, bool) {
 	if h.before.isEmpty() || len(h.epochs) < 2 {
 		return target{}, false
@@ -390,8 +395,8 @@ func (h *prepared) ambiguous() (target, bool) {
 	return target{}, false
 }
 
-// tryOnce is like try, but uses an earlier result if another destination has found the same backup and the same part of
-// the log. The recovery would have the same input.
+// tryOnce recovers to the target and checks the outcome. If another destination has already used the same backup and
+// the same part of the log, it returns the earlier result, because the recovery would have the same input.
 func (h *prepared) tryOnce(d destination, goal target, tried map[string]error) error {
 	found := h.find(d, goal.text)
 	raw, err := json.Marshal(found)
@@ -405,7 +410,7 @@ func (h *prepared) tryOnce(d destination, goal target, tried map[string]error) e
 	return err
 }
 
-// check returns what is wrong with the outcome of a recovery.
+// check compares the outcome of a recovery with its target, and returns an error if they do not match.
 func (h *prepared) check(out outcome, goal target) error {
 	switch {
 	case goal.mayBeRefused != "" && regexp.MustCompile(goal.mayBeRefused).MatchString(out.refusal):
@@ -424,7 +429,7 @@ func (h *prepared) check(out outcome, goal target) error {
 	}
 	index := slices.IndexFunc(goal.epoch.txns, func(one txn) bool { return one.gtid == out.result.Last.GTID.String() })
 	if k := goal.epoch.index(out.result.Last.GTID.String()); k >= 0 {
-		index = k // Earlier epochs may have the same number.
+		index = k // Earlier epochs may have the same GTID.
 	}
 	if goal.index >= 0 && index != goal.index {
 		return fmt.Errorf("the last transaction is %s (%d), want %s (%d)", out.result.Last.GTID, index, goal.text, goal.index)
@@ -452,7 +457,7 @@ func sameSet(a, b string) bool {
 	return err1 == nil && err2 == nil && one.Equal(two)
 }
 
-// checkPassword checks that the account of a client has the password of that time.
+// checkPassword checks that the account app has the password that it had after the transaction at a position.
 func (h *prepared) checkPassword(b *box, all []txn, index int) error {
 	changed := slices.IndexFunc(all, func(one txn) bool { return one.isPassword })
 	want := "first"
@@ -466,7 +471,8 @@ func (h *prepared) checkPassword(b *box, all []txn, index int) error {
 	return nil
 }
 
-// checkMoment checks that everything is there that was acknowledged before a time, and nothing that began after it.
+// checkMoment checks a recovery to a time. The data must contain all transactions that were acknowledged before that
+// time, and none that began after it.
 func (h *prepared) checkMoment(goal target, index int) error {
 	for i, one := range goal.epoch.txns {
 		if one.id == "" {

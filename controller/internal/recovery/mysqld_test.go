@@ -55,7 +55,7 @@ func newDir(t *testing.T) string {
 	return dir
 }
 
-// An instance is a running server whose log is archived.
+// An instance is a mysqld process that a test starts, and whose binary log is archived.
 type instance struct {
 	*process.Process
 
@@ -70,7 +70,7 @@ func newInstance(t *testing.T, options ...string) *instance {
 	return newInstanceOf(t, rootfs.Find(t), options...)
 }
 
-// newInstanceOf starts a server of a root file system.
+// newInstanceOf starts mysqld from the root file system of an image.
 func newInstanceOf(t *testing.T, root rootfs.Root, options ...string) *instance {
 	t.Helper()
 	i := &instance{root: root, dir: newDir(t)}
@@ -125,7 +125,7 @@ func (i *instance) exec(t *testing.T, statement string) {
 	}
 }
 
-// copy clones the data of the running server.
+// copy clones the data of the running server into a new directory, as an online backup does.
 func (i *instance) copy(t *testing.T) string {
 	t.Helper()
 	dir := newDir(t)
@@ -147,7 +147,7 @@ type archiving struct {
 
 const logPrefix = "v1/ns/xr/log"
 
-// archive starts an archiver for a server.
+// archive starts an archiver that stores the server's binary log in an S3 server in memory.
 func (i *instance) archive(t *testing.T, identity *age.X25519Identity) *archiving {
 	t.Helper()
 	m := s3memory.New(t)
@@ -176,7 +176,7 @@ func (i *instance) archive(t *testing.T, identity *age.X25519Identity) *archivin
 	return a
 }
 
-// run starts the archiver, and waits until it archives.
+// run starts the archiver in the background, and waits until it has begun a timeline.
 func (a *archiving) run(t *testing.T) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -198,7 +198,7 @@ func (a *archiving) progress() logarchive.Progress {
 	return a.latest
 }
 
-// end stops the archiver, which stores all it has received.
+// end stops the archiver. Before that, the archiver stores everything that it has received.
 func (a *archiving) end(t *testing.T) {
 	t.Helper()
 	a.stop()
@@ -235,7 +235,7 @@ func (i *instance) executed(t *testing.T) binlog.Set {
 	return out
 }
 
-// A plainSource reads the bucket without a gateway.
+// A plainSource reads the archived log directly from the bucket. In a cluster, pods read it through a gateway.
 type plainSource struct {
 	*store.Bucket
 
@@ -250,7 +250,7 @@ func (s plainSource) Decrypt(_ context.Context, _ string, raw io.Reader) (io.Rea
 	return age.Decrypt(raw, s.identity)
 }
 
-// recovery returns a recovery of a copy of the data.
+// recovery returns a Recovery of the data in copied to a target. It uses the newest timeline of the archive.
 func (a *archiving) recovery(t *testing.T, i *instance, copied string, target Target,
 	identity *age.X25519Identity) *Recovery {
 	t.Helper()
@@ -308,10 +308,12 @@ func (i *instance) order(t *testing.T) []string {
 	return out
 }
 
-// A writer runs transactions with GTIDs of its own, so that each row belongs to a known transaction.
+// A writer is a client that sets the GTID of each of its transactions itself. A row contains the GTID of its
+// transaction.
 type writer struct {
 	source string
-	// acknowledged are the times at which commits returned. Its length is the number of transactions.
+	// acknowledged contains the times at which the commits of the transactions returned, and begun the times at which
+	// they began.
 	acknowledged []time.Time
 	begun        []time.Time
 }
@@ -335,7 +337,7 @@ func (w *writer) run(ctx context.Context, t *testing.T, db *sql.DB) error {
 	return nil
 }
 
-// write runs writers until stop is called, which returns them.
+// write starts count writers in the background. The returned function stops the writers and returns them.
 func (i *instance) write(t *testing.T, count int) (stop func() []*writer) {
 	t.Helper()
 	i.exec(t, "CREATE TABLE IF NOT EXISTS shop.a (id VARCHAR(80) PRIMARY KEY); CREATE TABLE IF NOT EXISTS shop.b LIKE shop.a")

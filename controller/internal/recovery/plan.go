@@ -52,7 +52,7 @@ func (t Target) String() string {
 	return t.GTID.String()
 }
 
-// chooseNeeded returns the segments up to the one that contains the first transaction that is not recovered.
+// chooseNeeded returns the segments up to the one with the first transaction that the target excludes.
 func (t Target) chooseNeeded(all []logarchive.Manifest) []logarchive.Manifest {
 	wasFound := false
 	for i := range all {
@@ -67,12 +67,13 @@ func (t Target) chooseNeeded(all []logarchive.Manifest) []logarchive.Manifest {
 	return all
 }
 
-// A cut decides which transactions are recovered. It sees them in the order of the log.
+// A cut decides which transactions of the log a recovery applies. It receives the transactions in the order of the
+// log.
 type cut struct {
 	target Target
-	// base are the transactions of the backup. Included are those and the transactions to apply.
+	// base contains the GTIDs of the backup, and included the GTIDs of the recovered data.
 	base, included binlog.Set
-	// logged are all transactions of the log up to the cut.
+	// logged contains the GTIDs of the log up to the cut.
 	logged binlog.Set
 	// applied is the number of transactions to apply.
 	applied int64
@@ -81,7 +82,7 @@ type cut struct {
 	isOver     bool
 }
 
-// newCut returns a cut for a log that begins after some transactions.
+// newCut returns a cut for a backup with the GTIDs base. The log begins after the transactions in before.
 func newCut(target Target, base, before binlog.Set) *cut {
 	return &cut{target: target, base: base, included: base.Clone(), logged: before.Clone()}
 }
@@ -90,7 +91,7 @@ func newCut(target Target, base, before binlog.Set) *cut {
 var errStepped = errors.New("the clock of the server went backwards there, so the time is ambiguous: recover to a " +
 	"GTID instead of a time")
 
-// decideNext decides about the next transaction, and reports whether it is recovered.
+// decideNext decides whether the next transaction of the log is recovered, and returns the decision.
 func (c *cut) decideNext(b binlog.Begin) (bool, error) {
 	switch isPast := c.target.Time > 0 && b.Time > c.target.Time; {
 	case c.isOver:

@@ -58,7 +58,7 @@ func at(number int64, micros uint64) binlog.Begin {
 	return binlog.Begin{GTID: binlog.GTID{Source: uuidA, Number: number}, Time: micros}
 }
 
-// before returns the target before a transaction of server A.
+// before returns a target that excludes a transaction of server A and all later ones.
 func before(number int64) Target { return Target{GTID: at(number, 0).GTID, IsBefore: true} }
 
 func set(t *testing.T, text string) binlog.Set {
@@ -80,7 +80,7 @@ func TestCut(t *testing.T) {
 		log    []binlog.Begin
 		target Target
 		base   string
-		// included, applied, last and next are the result.
+		// included, applied, last and next are the expected fields of the cut.
 		included   string
 		applied    int64
 		last, next int64
@@ -114,7 +114,7 @@ func TestCut(t *testing.T) {
 		"GTIDBackwards": {log: stepped, target: gtid(6), base: uuidA + ":1-3", included: uuidA + ":1-6", applied: 3, last: 6,
 			next: 7},
 		"BeforeGTID": {log: log, target: before(6), base: uuidA + ":1-3", included: uuidA + ":1-5", applied: 2, last: 5, next: 6},
-		// The number of the previous transaction in the log may be greater.
+		// The order of the log is not always the order of the GTID numbers.
 		"BeforeGTIDOutOfOrder": {log: swapped, target: before(5), base: uuidA + ":1-3", included: uuidA + ":1-4:6", applied: 2,
 			last: 6, next: 5},
 		"BeforeFirst":    {log: log, target: before(4), base: uuidA + ":1-3", included: uuidA + ":1-3", next: 4},

@@ -38,7 +38,7 @@ type Preview struct {
 	End *logarchive.Last
 }
 
-// A previewing determines a Preview.
+// A previewing computes a Preview. cut follows the transactions that have been read.
 type previewing struct {
 	redact.All
 	Target
@@ -135,8 +135,8 @@ func (p *previewing) checkNext(ctx context.Context, end *logarchive.Last) error 
 	return nil
 }
 
-// findEnd determines the last transaction and the next one. It returns the last segment that the recovery reads. first is
-// the number of the first one.
+// findEnd determines where the recovery ends, and stores the last and the next transaction in out. It returns the last
+// segment that the recovery reads. first is the number of the first segment that it reads.
 func (p *previewing) findEnd(ctx context.Context, out *Preview, first int64) (*logarchive.Last, error) {
 	var end *logarchive.Last
 	var err error
@@ -174,8 +174,8 @@ func (p *previewing) findEnd(ctx context.Context, out *Preview, first int64) (*l
 	return end, nil
 }
 
-// readEnd reads the transactions from a segment to the end of the recovery. It returns the last segment that the recovery
-// reads. If a segment cannot be read, but the recovery is possible, it returns false and completes the result itself.
+// readEnd reads transactions from the segment end on, until the recovery ends. It returns the last segment that the
+// recovery reads. If that segment cannot be read, but the recovery is possible, it completes out and returns false.
 func (p *previewing) readEnd(ctx context.Context, out *Preview, before, end *logarchive.Last) (_ *logarchive.Last, isRead bool,
 	_ error) {
 	for {
@@ -212,12 +212,12 @@ func (p *previewing) readEnd(ctx context.Context, out *Preview, before, end *log
 	}
 }
 
-// hasGTID reports whether the transaction to recover was the last one that was read.
+// hasGTID reports whether the target is a transaction, and that transaction was the last one that was read.
 func (p *previewing) hasGTID() bool {
 	return p.Time == 0 && !p.IsBefore && p.cut.last != nil && p.cut.last.GTID == p.GTID
 }
 
-// isReached reports whether the recovery ends before a segment.
+// isReached reports whether the recovery ends before the segment with this manifest.
 func (p *previewing) isReached(m *logarchive.Manifest) bool {
 	return p.hasGTID() || p.Time > 0 && p.Time < m.FirstTime
 }
@@ -228,7 +228,7 @@ func isDamage(err error) bool {
 	return errors.As(err, &coded) && (coded.Code == agent.ExitDamaged || coded.Code == agent.ExitMissing)
 }
 
-// segment returns the manifest of a segment, or nil if there is none.
+// segment returns the manifest of a segment, or nil if the archive has no such segment.
 func (p *previewing) segment(ctx context.Context, number int64) (*logarchive.Last, error) {
 	if number < 1 {
 		return nil, nil //nolint:nilnil // There is none, which is no error.
@@ -313,7 +313,7 @@ func (p *previewing) readSegment(ctx context.Context, m *logarchive.Manifest) (r
 	return "", nil
 }
 
-// A counter counts the bytes that were read, and keeps the error that is not the end.
+// A counter counts the bytes that are read, and keeps the first error other than io.EOF.
 type counter struct {
 	from io.Reader
 	size int64

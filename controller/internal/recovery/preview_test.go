@@ -17,12 +17,12 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/logarchive"
 )
 
-// A countingSource counts the segments that are read.
+// A countingSource counts the segments that a preview reads.
 type countingSource struct {
 	Source
 
 	segments int
-	// noKey is true if the source cannot decrypt.
+	// noKey is true if the source has no key to decrypt segments.
 	noKey bool
 }
 
@@ -40,7 +40,7 @@ func (s *countingSource) Decrypt(ctx context.Context, key string, raw io.Reader)
 	return s.Source.Decrypt(ctx, key, raw)
 }
 
-// preview returns the preview of a recovery from a backup that was begun some time before a transaction.
+// preview returns the preview of a recovery from a backup that began at the commit time of transaction base.
 func (a *archive) preview(t *testing.T, target Target, base int, s Source) (*Preview, error) {
 	t.Helper()
 	last, _, err := a.reader().LastReadable(t.Context(), a.log.Timeline)
@@ -126,7 +126,7 @@ func TestPreviewIsTrue(t *testing.T) {
 	}
 }
 
-// replayTo recovers with the log up to a segment.
+// replayTo writes the transactions that a recovery would apply, with the log only up to the segment end.
 func (a *archive) replayTo(t *testing.T, end *logarchive.Last, target Target) *cut {
 	t.Helper()
 	short := a.log
@@ -222,13 +222,14 @@ func TestPreview(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(a *archive)
 		noKey  bool
-		// target is a transaction. The target is its time plus after, or its GTID.
+		// target is the number of a transaction. The recovery is to its commit time plus after, or to its GTID if
+		// isGTID is true.
 		target int
 		isGTID bool
 		after  int64
-		// base is a transaction that was committed when the backup began.
+		// base is the number of the transaction at whose commit the backup began.
 		base int
-		// segments, last and next are the result. 0 means that the transaction is unknown.
+		// segments, last and next are the expected fields of the Preview. 0 means that the transaction is unknown.
 		segments   int64
 		last, next int
 		unknown    string
@@ -325,7 +326,7 @@ func TestPreviewRetries(t *testing.T) {
 	}
 }
 
-// A brokenSource fails before or while an object is read.
+// A brokenSource is a Source whose reads fail, either when an object is opened or after 30 bytes.
 type brokenSource struct {
 	Source
 
@@ -340,7 +341,7 @@ func (s brokenSource) Open(ctx context.Context, key string) (io.ReadCloser, erro
 	return io.NopCloser(io.MultiReader(io.LimitReader(r, 30), &failingReader{})), nil
 }
 
-// A failingReader returns an error once.
+// A failingReader returns an error at the first read, and io.EOF afterwards.
 type failingReader struct{ hasFailed bool }
 
 func (f *failingReader) Read([]byte) (int, error) {
@@ -351,7 +352,6 @@ func (f *failingReader) Read([]byte) (int, error) {
 	return 0, errors.New("connection reset")
 }
 
-// TestEstimate checks the estimated duration.
 func TestEstimate(t *testing.T) {
 	for want, p := range map[string]Preview{
 		"20s":    {},

@@ -32,13 +32,14 @@ type Recovery struct {
 	// Output receives the progress lines and the errors of the server.
 	Output io.Writer
 
-	// command returns the command for a server's program. Tests replace it.
+	// command returns the exec.Cmd that starts mysqld. Tests replace it, to run mysqld from the root file system of an
+	// image.
 	command func(program string, args ...string) *exec.Cmd
 }
 
-// A Result describes the recovered data.
+// A Result describes the data after a recovery.
 type Result struct {
-	// GTIDs are all transactions of the data.
+	// GTIDs is the set of all transactions in the recovered data.
 	GTIDs string
 	// Transactions is the number of transactions that were applied to the backup.
 	Transactions int64
@@ -52,7 +53,7 @@ type Result struct {
 	DisabledEvents []string
 }
 
-// Run runs the recovery with the server of this image.
+// Run recovers the data to the target, with the server of this image.
 func (r *Recovery) Run(ctx context.Context) (Result, error) {
 	program, _, err := version.Find()
 	if err != nil {
@@ -115,7 +116,7 @@ func (r *Recovery) readBase(ctx context.Context, program string) (binlog.Set, er
 	return base, s.stopServer(ctx)
 }
 
-// writeRelay verifies the archived log and writes its transactions up to the target.
+// writeRelay verifies the archived log, and writes its transactions up to the target as a relay log.
 func (r *Recovery) writeRelay(ctx context.Context, base binlog.Set) (*cut, error) {
 	all, err := r.Log.readChain(ctx, r.Source, base)
 	if err != nil {
@@ -202,7 +203,7 @@ const (
 	stuckTime = 30 * time.Minute
 )
 
-// replayRelay applies the relay log, and completes the result.
+// replayRelay starts a server that applies the relay log, and completes the result.
 func (r *Recovery) replayRelay(ctx context.Context, program string, c *cut, out *Result) error {
 	s, err := r.startServer(ctx, program)
 	if err != nil {

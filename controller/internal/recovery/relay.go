@@ -28,7 +28,7 @@ const (
 // maxWindow limits the memory for the decompression of a segment.
 const maxWindow = 8 << 20
 
-// A relay writes the transactions to recover as relay log files of a server.
+// A relay writes the transactions to recover as relay log files, which the temporary server then applies as a replica.
 type relay struct {
 	source Source
 	line   logarchive.Timeline
@@ -126,8 +126,8 @@ func (r *relay) readSegment(ctx context.Context, m *logarchive.Manifest, raw io.
 	})
 }
 
-// readTransactions decrypts and decompresses a segment, and passes its transactions to a visitor until the visitor wants
-// no more. The caller verifies the checksum.
+// readTransactions decrypts and decompresses a segment, and passes its transactions to a visitor until the visitor
+// returns false. The caller verifies the checksum.
 func readTransactions(ctx context.Context, s Source, t logarchive.Timeline, m *logarchive.Manifest, raw io.Reader,
 	visitorOf func(*binlog.Reader) binlog.Visitor) (bool, error) {
 	in := raw
@@ -150,7 +150,7 @@ func readTransactions(ctx context.Context, s Source, t logarchive.Timeline, m *l
 	return reader.Read(visitorOf(reader))
 }
 
-// A countingReader counts the bytes that were read.
+// A countingReader counts the bytes that are read, and adds them to a progress meter.
 type countingReader struct {
 	from  io.Reader
 	meter *agent.Meter
@@ -170,12 +170,12 @@ type segmentWriter struct {
 
 	reader *binlog.Reader
 	before binlog.Set
-	// seen are the transactions of the segment so far.
+	// seen contains the GTIDs of the segment that have been read so far, to detect duplicates.
 	seen binlog.Set
 
 	file   *os.File
 	writer *binlog.Writer
-	// failure is the first error that is not an error of the segment itself.
+	// failure is the first error that is not caused by the content of the segment, such as a full volume.
 	failure error
 }
 
@@ -208,7 +208,7 @@ func (w *segmentWriter) Part(raw []byte, _ bool) error {
 	return w.fail(err)
 }
 
-// fail records an error and returns it.
+// fail stores the first error in failure, and returns err.
 func (w *segmentWriter) fail(err error) error {
 	if w.failure == nil {
 		w.failure = err

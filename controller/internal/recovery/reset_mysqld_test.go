@@ -9,7 +9,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/binlog"
 )
 
-// TestRealReset checks that an archiver notices a reset of the log although its connection stays open.
+// TestRealReset checks that an archiver notices a reset of the binary log although its connection to the server stays
+// open.
 func TestRealReset(t *testing.T) {
 	skipShort(t)
 	i := newInstance(t)

@@ -30,7 +30,7 @@ const (
 	maxWorkers = 4
 )
 
-// A server is a temporary server without a network.
+// A server is a temporary mysqld process that accepts no network connections, with one connection to it.
 type server struct {
 	*process.Process
 

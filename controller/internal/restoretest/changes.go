@@ -11,7 +11,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/change"
 )
 
-// withChanges returns the step with all of its changes.
+// withChanges returns the step with the writes to the API server that its action requires.
 func withChanges(s *State, step Step) Step {
 	switch step.Action {
 	case Start:
@@ -54,7 +54,7 @@ func giveAccess(s *State) []change.Change {
 		change.Remote{Store: from.Store, Archive: from.Path, Manifest: s.Entry.Manifest})}
 }
 
-// takeAccess removes a Job's access to the store.
+// takeAccess deletes the Secret that gives the Job of the test access to the store.
 func takeAccess(s *State) []change.Change {
 	if s.Access == nil {
 		return nil

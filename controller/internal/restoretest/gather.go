@@ -76,7 +76,7 @@ func readAccess(ctx context.Context, g *instance.Gatherer, instance v1.Instance)
 	return m, nil
 }
 
-// readEntry reads the catalog entry of a backup in a store whose archive is about to be read.
+// readEntry reads the catalog entry of the backup to test from its store, if the test is about to start.
 func (s *State) readEntry(ctx context.Context, all instance.Stores) {
 	if all == nil || !s.isOpen() || s.Home == nil || s.Job != nil || !s.Record.InStore() || s.mustYield() {
 		return

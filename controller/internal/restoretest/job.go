@@ -14,20 +14,20 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// Containers of the Job, in order.
+// Containers of the Job of a restore test, in the order in which they run.
 const (
 	containerUnpack    = "unpack"
 	containerBootCheck = "bootcheck"
 	containerClean     = "clean"
 )
 
-// Paths in the Job's pod.
+// Paths in the pod of a restore test's Job.
 const (
 	backupPath = "/backup"
 	copyPath   = "/copy"
 )
 
-// Memory requests. The server takes 230 MiB, and more for large pages.
+// serverMemory is the memory request of the server's container. The server takes 230 MiB, and more for large pages.
 const (
 	serverMemory = "512Mi"
 )

@@ -12,7 +12,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/double/golden"
 )
 
-// TestManifests compares the Job with a golden file.
+// TestManifests compares the Job of a restore test with a golden file.
 func TestManifests(t *testing.T) {
 	onNode := verified(func(s *State) { s.Volume.Spec.HostPath = &corev1.HostPathVolumeSource{Path: "/data"} })
 	turn("")(onNode)

@@ -40,10 +40,10 @@ const (
 	serverTimeout = time.Minute
 )
 
-// An Action is the action of a step.
+// An Action is what the controller does in one Step of a restore test.
 type Action string
 
-// Actions.
+// Actions of the controller for a restore test.
 const (
 	// NoOp waits for an event, and Wait waits for a fixed time.
 	NoOp Action = "NoOp"
@@ -56,7 +56,7 @@ const (
 	NameJob Action = "NameRestoreTest"
 	// EndTurn removes the test of a deleted Job from the BackupRecord, so that another test can run.
 	EndTurn Action = "EndRestoreTest"
-	// Conclude writes the result.
+	// Conclude writes the result of the test to the BackupRecord.
 	Conclude Action = "Conclude"
 )
 
@@ -85,7 +85,7 @@ type State struct {
 	JobResources *corev1.ResourceRequirements
 }
 
-// A Step is the next action for a restore test.
+// A Step is the next action of the controller for a restore test.
 type Step struct {
 	Action Action
 	After  time.Duration

@@ -200,7 +200,7 @@ func strangerFrom(ago time.Duration) given {
 	}
 }
 
-// deleted deletes the BackupRecord.
+// deleted marks the BackupRecord as being deleted.
 func deleted(s *State) { s.Record.DeletionTimestamp = &metav1.Time{Time: now} }
 
 // sibling adds an earlier BackupRecord with a restore test. job is the UID of its Job.
@@ -244,7 +244,7 @@ func report(container string, r agent.Report) given {
 	}
 }
 
-// TestNext specifies the action in each state.
+// TestNext checks which action Next chooses in each state of a restore test.
 func TestNext(t *testing.T) {
 	cases := map[string]struct {
 		reason string
@@ -518,7 +518,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// TestNewest checks that the order of the list does not affect which backup is the newest.
+// TestNewest checks that newestVerified does not depend on the order of the BackupRecords.
 func TestNewest(t *testing.T) {
 	backup := func(name string, phase v1.BackupPhase, hours int) v1.BackupRecord {
 		return v1.BackupRecord{ObjectMeta: metav1.ObjectMeta{Name: name,

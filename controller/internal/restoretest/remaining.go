@@ -10,11 +10,11 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// Remaining is the work that is left according to the BackupRecords of an instance. Usually there is none, and the
-// controller need not read any other object.
+// Remaining is the work for restore tests that is left according to the BackupRecords of an instance. Usually there is
+// none, and the controller need not read any other object.
 type Remaining string
 
-// Kinds of work.
+// Kinds of work for the restore tests of an instance.
 const (
 	// LeftNothing means that there is no work.
 	LeftNothing Remaining = "Nothing"

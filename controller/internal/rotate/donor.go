@@ -80,7 +80,7 @@ func (d Donors) OfferArchive(ctx context.Context, in *change.Server) (p sql.Pass
 	return p, err
 }
 
-// WithdrawArchive deletes that account if it exists.
+// WithdrawArchive deletes the account that OfferArchive has created, if it exists.
 func (d Donors) WithdrawArchive(ctx context.Context, in *change.Server) error {
 	return d.visit(ctx, in, func(s donor) error { return s.WithdrawClone(ctx, sql.ArchiveAccount) })
 }

@@ -50,14 +50,14 @@ type exporterAction string
 // is set, and the account is deleted before its password.
 const (
 	exporterNoOp exporterAction = "NoOp"
-	// exporterStore stores a new password in the Secret.
+	// exporterStore stores a new password of the exporter in its Secret.
 	exporterStore exporterAction = "Store"
 	// exporterCreate creates the account with the password in the Secret, and then stores the digest of the account
 	// there.
 	exporterCreate exporterAction = "Create"
-	// exporterDrop deletes the account.
+	// exporterDrop deletes the account of the exporter on the server.
 	exporterDrop exporterAction = "Drop"
-	// exporterForget deletes the Secret.
+	// exporterForget deletes the Secret of the exporter.
 	exporterForget exporterAction = "Forget"
 )
 

@@ -142,7 +142,7 @@ func TestExporterCrash(t *testing.T) {
 	}
 }
 
-// TestExporterPassword checks that the password follows the rules of the server.
+// TestExporterPassword checks that the password of the exporter follows the password rules of the server.
 func TestExporterPassword(t *testing.T) {
 	c := newCluster(t, "a", "", root("a"))
 	c.shortest = 100
@@ -153,7 +153,8 @@ func TestExporterPassword(t *testing.T) {
 	}
 }
 
-// TestExporterFails checks that the status contains the reason, and that the password of root is maintained anyway.
+// TestExporterFails checks that the status contains the reason why the exporter has no account. The password of root
+// must be maintained anyway.
 func TestExporterFails(t *testing.T) {
 	foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: testInstance().MetricsSecretName()}}
 	c := newCluster(t, "a", "", root("a"), foreign)

@@ -94,7 +94,8 @@ func starts(dual bool) []world {
 	return out
 }
 
-// TestModel checks the guarantees in all reachable worlds of the model.
+// TestModel checks that no reachable state (world) of the model violates a guarantee of broken. From each state, the
+// controller must finish the password change.
 func TestModel(t *testing.T) {
 	for _, tc := range []struct {
 		design
@@ -124,7 +125,7 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// TestModelFindsBugs checks that the model detects incorrect designs.
+// TestModelFindsBugs checks that explore finds a violated guarantee for each incorrect design.
 func TestModelFindsBugs(t *testing.T) {
 	for _, tc := range []struct {
 		design

@@ -52,7 +52,7 @@ func (w *world) state() rotationState {
 	}
 }
 
-// set sets the server's password as MySQL does.
+// set sets the server's password in the model, as MySQL does.
 func (w *world) set(p sql.Password, retain bool) {
 	if retain {
 		w.retained = w.primary
@@ -108,7 +108,7 @@ type design struct {
 	outsiders bool
 }
 
-// A move is a transition to another world.
+// A move is an event of the model, such as a write or a restart. It leads to the world next.
 type move struct {
 	name string
 	next world

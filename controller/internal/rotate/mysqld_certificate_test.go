@@ -71,7 +71,7 @@ func (k *keptCertificate) bring(t *testing.T, files ...string) {
 	rootfs.Own(t, k.dir)
 }
 
-// describe sets the expected certificate of the server, and its CA.
+// describe sets the expected certificate and the CA of the server in the input of a pass.
 func (k *keptCertificate) describe(t *testing.T, in *Input) {
 	t.Helper()
 	in.Authorities = k.state.Server.Data[v1.CAKey]

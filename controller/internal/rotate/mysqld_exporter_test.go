@@ -131,7 +131,7 @@ func execAs(t *testing.T, db *sql.DB, statements ...string) {
 	}
 }
 
-// confines checks what the account cannot do.
+// confines checks that the account of the exporter cannot read or change data of users, or use many connections.
 func (s *server) confines(t *testing.T, p mysqldsql.Password) {
 	t.Helper()
 	db := s.openAs(t, mysqldsql.ExporterAccount, string(p))
@@ -159,7 +159,7 @@ func (s *server) confines(t *testing.T, p mysqldsql.Password) {
 	}
 }
 
-// isAllowed reports whether the account exists for clients on the given host.
+// isAllowed reports whether the account of the exporter exists for clients on the given host.
 func (s *server) isAllowed(t *testing.T, host string) bool {
 	t.Helper()
 	count := 0
@@ -168,7 +168,7 @@ func (s *server) isAllowed(t *testing.T, host string) bool {
 	return count > 0
 }
 
-// hidesFromReplicas checks that the binary log contains the changes of a user, and not the account.
+// hidesFromReplicas checks that the binary log contains the changes of a user, and not the account of the exporter.
 func (s *server) hidesFromReplicas(t *testing.T) {
 	t.Helper()
 	var all []byte

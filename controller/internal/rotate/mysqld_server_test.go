@@ -18,7 +18,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/double/rootfs"
 )
 
-// A server is a real server that listens only on a socket, unless options are set.
+// A server is a mysqld process that a test starts. It listens only on a socket, unless options are set.
 type server struct {
 	root    rootfs.Root
 	dir     string

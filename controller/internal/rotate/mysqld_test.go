@@ -18,7 +18,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
-// A realSession is a session with a real server that records its effects.
+// A realSession is a session with a mysqld process. It records each write as an effect of the cluster.
 type realSession struct {
 	serverSession
 

@@ -47,7 +47,7 @@ type rotationState struct {
 	Described bool
 }
 
-// An Action is what the controller does in one step.
+// An Action is what the controller does in one step of a password change.
 type Action string
 
 // These are the possible actions. Each can be interrupted at any point and repeated.

@@ -46,12 +46,12 @@ func isStrained(last rotationStep, err error, took time.Duration) bool {
 	return (err != nil || last.Do == Refused) && took >= slowFailure
 }
 
-// isWell reports whether a pass was completed.
+// isWell reports whether a pass was completed: the server responded, and accepted a password.
 func isWell(last rotationStep, err error) bool {
 	return err == nil && last.Do != Refused && last.Do != Unreachable
 }
 
-// recordStep records a step that was performed.
+// recordStep adds a performed step, and the event about it, to the result of the pass.
 func (p *pass) recordStep(s rotationStep) {
 	p.result.Done = append(p.result.Done, s.Do)
 	say := func(reason v1.EventReason, format string, args ...any) {

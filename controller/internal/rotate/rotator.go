@@ -50,7 +50,7 @@ func timesAfter(leftAlone time.Duration) *sql.Times {
 	return &sql.Times{Handshake: handshake, Session: passTimeout}
 }
 
-// A Rotator sets the requested passwords in running servers.
+// A Rotator sets the requested passwords in running servers, and maintains their connection Secrets.
 type Rotator struct {
 	redact.All
 
@@ -89,7 +89,7 @@ func (r *Rotator) ForgetInstance(instance v1.Instance, living []types.UID) {
 	}
 }
 
-// A session is a connection to the server.
+// A session is a connection to a server, with the operations of package sql that a Rotator needs.
 type session interface {
 	donor
 	exporterSession
@@ -114,7 +114,7 @@ type certifiedSession interface {
 type Input struct {
 	// Instance is the instance of the server.
 	Instance v1.Instance
-	// Owner is the XR.
+	// Owner is the composite resource (XR) that owns the Secrets of the instance.
 	Owner metav1.OwnerReference
 	// Wanted is the requested password, as v1.Password returns it.
 	Wanted sql.Password

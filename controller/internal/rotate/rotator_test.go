@@ -13,7 +13,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/secrets"
 )
 
-// TestSteps checks the order of the steps of a change, and the status after each of them.
+// TestSteps checks the order of the steps of a password change, and the status after each of them.
 func TestSteps(t *testing.T) {
 	c := newCluster(t, "a", "", root("a"))
 	r := c.rotator()
@@ -132,7 +132,7 @@ func TestPublished(t *testing.T) {
 	}
 }
 
-// TestQuiet checks that a server is not contacted if nothing is left to do.
+// TestQuiet checks that the controller does not connect to a server if nothing is left to do.
 func TestQuiet(t *testing.T) {
 	c := newCluster(t, "a", "", root("a"))
 	r := c.rotator()
@@ -150,7 +150,7 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
-// TestRepair checks that changes by other clients are repaired.
+// TestRepair checks that the controller repairs changes of the Secrets and of the server by other clients.
 func TestRepair(t *testing.T) {
 	cases := map[string]struct {
 		reason string
@@ -278,7 +278,7 @@ func TestTimesAfter(t *testing.T) {
 	}
 }
 
-// TestStrained checks which passes count as too slow.
+// TestStrained checks for which passes isStrained and isWell return true.
 func TestStrained(t *testing.T) {
 	denied := rotationStep{Do: Refused}
 	cases := map[string]struct {

@@ -68,7 +68,7 @@ func nextIssued(s *State) (*Plan, error) {
 	return out, s.ask(now, pending, out)
 }
 
-// ask plans a certificate request. An existing request must be deleted first.
+// ask plans a new certificate request. An existing request is deleted first, and the next pass creates the new one.
 func (s *State) ask(now shown, pending certificate.PrivateKey, out *Plan) (err error) {
 	if !now.isGood(s) {
 		out.Message = fmt.Sprintf("Waiting for the server's certificate from %s", s.Issuer)
@@ -79,7 +79,8 @@ func (s *State) ask(now shown, pending certificate.PrivateKey, out *Plan) (err e
 	return err
 }
 
-// follow waits for the result of a request.
+// follow plans the next step for an existing request: use its certificate, wait, or replace the request after a
+// failure.
 func (s *State) follow(now shown, pending certificate.PrivateKey, out *Plan) {
 	r, ended := s.Request, s.Request.Refused
 	if len(r.Certificate) > 0 && !ended {

@@ -14,7 +14,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/secrets"
 )
 
-// A Keeper maintains the certificates of servers.
+// A Keeper maintains the certificates of servers and the Secrets that contain them.
 type Keeper struct {
 	// Kube must read Secrets from the API server and not from a cache.
 	Kube client.Client

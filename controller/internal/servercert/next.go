@@ -65,7 +65,7 @@ type State struct {
 	ClusterDomain string
 }
 
-// A Plan describes the objects that must exist.
+// A Plan describes the Secrets and the certificate request that must exist for a server.
 type Plan struct {
 	redact.All
 
@@ -89,7 +89,7 @@ type Plan struct {
 	Message string
 }
 
-// Next returns the plan for the current state.
+// Next returns the Plan for the certificate of a server, from its existing Secrets and its certificate request.
 func Next(s *State) (*Plan, error) {
 	next := nextOwn
 	if s.Issuer != nil {

@@ -28,7 +28,7 @@ func newState() *State {
 	}
 }
 
-// step applies the next plan.
+// step computes the next plan, and changes the state as if the plan was stored.
 func (s *State) step(t *testing.T) *Plan {
 	t.Helper()
 	p, err := Next(s)
@@ -129,7 +129,7 @@ func TestDecades(t *testing.T) {
 	}
 }
 
-// TestRepair checks that lost or broken Secrets are created again.
+// TestRepair checks that lost or damaged Secrets of a server's certificate are created again.
 func TestRepair(t *testing.T) {
 	other := newState()
 	other.step(t)

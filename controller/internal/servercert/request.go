@@ -75,7 +75,7 @@ func (k *Keeper) readRequest(ctx context.Context, i v1.Instance) (*Request, erro
 	return out, nil
 }
 
-// ask creates the planned request, or deletes the existing one.
+// ask deletes the existing CertificateRequest and creates the planned one, as far as the plan requests it.
 func (k *Keeper) ask(ctx context.Context, s *State, p *Plan) error {
 	u := k.newRequest(s.Instance)
 	if p.DropRequest {

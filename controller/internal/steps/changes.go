@@ -13,11 +13,11 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// AddFinalizer adds the finalizer to an object that is about to be written.
+// AddFinalizer adds the controller's finalizer to an object that is about to be written.
 func AddFinalizer(o client.Object) { controllerutil.AddFinalizer(o, v1.Finalizer) }
 
-// RemoveFinalizer removes the finalizer from an object. The API server then deletes the object, unless it has another
-// finalizer.
+// RemoveFinalizer removes the controller's finalizer from an object. The API server then deletes the object, if it is
+// being deleted and has no other finalizer.
 func RemoveFinalizer(o client.Object) change.Change {
 	return change.PatchObject(o, func(o client.Object) { controllerutil.RemoveFinalizer(o, v1.Finalizer) }).OrGone()
 }
@@ -54,7 +54,7 @@ func WithoutDeleted(objects []client.Object) []client.Object {
 	return out
 }
 
-// IsGoing reports whether a PersistentVolumeClaim is being deleted. No new pod can mount such a PVC. It exists as
+// IsGoing reports whether a PersistentVolumeClaim is being deleted. No new pod can mount such a PVC. The PVC exists as
 // long as a scheduled pod uses it, even if that pod has terminated.
 func IsGoing(pvc *corev1.PersistentVolumeClaim) bool {
 	return pvc != nil && pvc.DeletionTimestamp != nil
@@ -73,7 +73,8 @@ func ReservedFor(namespace, name string) *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: namespace, Name: name}
 }
 
-// DeleteAndWait deletes the objects that are not being deleted yet, and waits for all of them.
+// DeleteAndWait returns the step that deletes the objects which are not being deleted yet. It then waits for all of
+// them.
 func DeleteAndWait(objects []client.Object) (Step, bool) {
 	if targets := WithoutDeleted(objects); len(targets) > 0 {
 		return Step{Action: DeleteObjects, Targets: targets}, true

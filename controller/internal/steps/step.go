@@ -18,10 +18,11 @@ const (
 	Latest  = 5 * time.Minute
 )
 
-// A Builder returns the changes of a step. It does not modify the state.
+// A Builder returns the API writes that a step requires. It does not modify the state.
 type Builder func(*instance.State, Step) []change.Change
 
-// RefusalOf returns the refusal of the last action if it was this action, or nil.
+// RefusalOf returns how a write of the action was refused, if it was the last action of the instance. Otherwise it
+// returns nil.
 func RefusalOf(s *instance.State, a Action) *instance.Refusal {
 	if f := s.Refusal; f != nil && f.Of == string(a) {
 		return f
@@ -77,13 +78,14 @@ const (
 	RecordPreviousBackup Action = "RecordPreviousBackup"
 	// PlanRecovery writes the plan of a recovery for a suspended instance without a volume.
 	PlanRecovery Action = "PlanRecovery"
-	// WarnOfBackup writes status.internal.backupWarning.
+	// WarnOfBackup writes status.internal.backupWarning, which says that the next backup may not fit on its volume.
 	WarnOfBackup Action = "WarnOfBackup"
 	// ReportUnsynced writes status.message, if Crossplane discards the function's status.
 	ReportUnsynced Action = "ReportUnsynced"
-	// WarnOfCrossplane writes status.internal.crossplaneWarning.
+	// WarnOfCrossplane writes status.internal.crossplaneWarning, an error that Crossplane reports while the server
+	// runs.
 	WarnOfCrossplane Action = "WarnOfCrossplane"
-	// RetryService removes status.internal.refusedService.
+	// RetryService removes status.internal.refusedService, so that the function tries the Service of the spec again.
 	RetryService Action = "RetryService"
 	// ReportBlockedClaim writes status.message of a claim whose deletion waits for Crossplane.
 	ReportBlockedClaim Action = "ReportBlockedClaim"
@@ -94,7 +96,7 @@ const (
 	// ReportPodFailure writes status.internal.blockedBy. ReportCopy writes it if the cause is a copy of the data.
 	ReportPodFailure Action = "ReportPodFailure"
 	ReportCopy       Action = "ReportCopy"
-	// ReportSettings writes status.internal.settingsVerdict.
+	// ReportSettings writes status.internal.settingsVerdict, the reason why new settings were refused or rolled back.
 	ReportSettings Action = "ReportSettings"
 	// SetNodeAffinity pins hostPath volumes to the node that they were first used on.
 	SetNodeAffinity Action = "SetNodeAffinity"
@@ -122,7 +124,8 @@ const (
 	// WithdrawClone removes the account with which a Job clones the server.
 	WithdrawClone Action = "WithdrawClone"
 	// BeginImageChange stops the server for a backup before another image starts. AllowImage allows the new image.
-	// EndImageChange removes both fields when the new server accepts clients or the user no longer requests the image.
+	// EndImageChange removes status.internal.imageChange and blockedBy, when the new server accepts clients or the
+	// user no longer requests the image.
 	BeginImageChange Action = "BeginImageChange"
 	AllowImage       Action = "AllowImage"
 	EndImageChange   Action = "EndImageChange"
@@ -145,7 +148,7 @@ const (
 	CreateBackup Action = "CreateBackup"
 	// StopServer scales the Deployment to zero.
 	StopServer Action = "StopServer"
-	// DeleteObjects deletes the targets.
+	// DeleteObjects deletes the objects in the field Targets of the step.
 	DeleteObjects Action = "DeleteObjects"
 	// CreateBackupJob creates the backup Job.
 	CreateBackupJob Action = "CreateBackupJob"

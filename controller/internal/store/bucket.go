@@ -46,7 +46,7 @@ type Settings struct {
 
 	// Endpoint is a URL such as https://s3.eu-central-1.amazonaws.com. It has no path.
 	Endpoint string `json:"endpoint"`
-	// Region is the region for signatures. If it is empty, it is found (see FindRegion).
+	// Region is the region for signatures. If it is empty, it is read from the store (see findRegion).
 	Region string `json:"region,omitempty"`
 	Bucket string `json:"bucket"`
 	// Prefix is the prefix of all object names, without a slash at its end. It may be empty.
@@ -106,7 +106,7 @@ func Open(s Settings) (*Bucket, error) {
 	return b, nil
 }
 
-// newCore returns a client for a region.
+// newCore returns the client of the store at a URL. The client signs its requests for this region.
 func (s Settings) newCore(u *url.URL, region string, transport http.RoundTripper) (*minio.Core, error) {
 	creds := credentials.NewStaticV4(s.AccessKey, s.SecretKey, s.SessionToken)
 	if s.WorkloadIdentity != nil {
@@ -161,7 +161,7 @@ func (b *Bucket) Stat(ctx context.Context, key string) (Object, error) {
 	return Object{Key: key, Size: info.Size}, err
 }
 
-// An Object is an object in a bucket.
+// An Object identifies an object in a bucket, with its size.
 type Object struct {
 	Key  string
 	Size int64
@@ -311,7 +311,7 @@ func (b *Bucket) stat(ctx context.Context, key string) (minio.ObjectInfo, error)
 	return info, b.explain("get", key, err)
 }
 
-// name returns the name of an object in the bucket.
+// name returns the full name of an object in the bucket. Keys are relative to the prefix.
 func (b *Bucket) name(key string) string { return path.Join(b.prefix, key) }
 
 func (b *Bucket) putSmall(ctx context.Context, key string, raw []byte, o minio.PutObjectOptions) error {
@@ -332,7 +332,7 @@ func ContentMD5(raw []byte) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// endListing cancels a listing.
+// endListing cancels a listing, and drains its channel so that the sender can finish.
 func endListing[T any](cancel context.CancelFunc, found <-chan T) {
 	cancel()
 	for range found { //nolint:revive // The channel must be drained.
@@ -380,7 +380,7 @@ func isContent(ctx context.Context) context.Context {
 	return context.WithValue(ctx, contentKey{}, true)
 }
 
-// RoundTrip sends a request.
+// RoundTrip sends a request, and limits the size of its response.
 func (t bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	start := time.Now()
 	answer, err := t.next.RoundTrip(r)

@@ -38,7 +38,7 @@ const (
 	NoCredentials Kind = "NoCredentials"
 	// WrongClock means that the time of a request differs too much from the store's clock.
 	WrongClock Kind = "WrongClock"
-	// WrongRegion and NoBucket mean that the settings are wrong.
+	// WrongRegion means that the bucket is in another region, and NoBucket that the bucket does not exist.
 	WrongRegion Kind = "WrongRegion"
 	NoBucket    Kind = "NoBucket"
 	// PathStyle means that the endpoint requires the bucket in the URL's path instead of its host name.
@@ -69,7 +69,7 @@ var advice = map[Kind]string{
 	Unsupported: "the store does not support this request",
 }
 
-// An Error is an error of a store.
+// An Error is an error of an operation on a store, with the Kind of the error.
 type Error struct {
 	Kind Kind
 	// Verb and Key are the operation that failed and its object.

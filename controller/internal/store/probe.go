@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// A Finding is the result of a probe.
+// A Finding describes what a probe has found out about a store.
 type Finding struct {
 	// WritesOnce is true if the store can refuse to overwrite an object.
 	WritesOnce bool

@@ -26,7 +26,7 @@ const (
 	regionTimeout = 30 * time.Second
 )
 
-// A place is a bucket of a store.
+// A place identifies a bucket by the endpoint of its store and by its name.
 type place struct{ endpoint, bucket string }
 
 // regions contains the regions that stores have reported, by place. The region of a bucket never changes, but a process
@@ -46,7 +46,7 @@ func (s Settings) knownRegion(u *url.URL) string {
 	return name
 }
 
-// An unlocated is a bucket whose region must be found before the first signed request.
+// An unlocated is the client of a bucket whose region must be found before the first signed request.
 type unlocated struct {
 	redact.All
 

@@ -88,7 +88,7 @@ func TestNoWorkloadIdentity(t *testing.T) {
 	}
 }
 
-// operations calls each operation of a bucket, and returns its error.
+// operations calls each operation of a bucket, and returns the errors by the name of the operation.
 func operations(ctx context.Context, b *store.Bucket) map[string]error {
 	out := map[string]error{
 		"Put": b.Put(ctx, "k", []byte("x")), "PutOnce": b.PutOnce(ctx, "k", nil), "Delete": b.Delete(ctx, "k"),

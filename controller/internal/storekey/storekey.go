@@ -14,7 +14,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
 )
 
-// Create contains the flags of the command.
+// Create contains the flags of the command `kubectl mysql store-key`.
 type Create struct {
 	Name            string `arg:"" help:"Name of the Secret, as in keySecretRef of the BackupStore."`
 	SystemNamespace string `default:"crossplane-mysql-system" help:"Namespace of the controller."`

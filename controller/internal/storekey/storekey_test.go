@@ -23,7 +23,8 @@ func read(t *testing.T, path string) string {
 	return string(b)
 }
 
-// TestStoreKey checks that the file contains a Secret for a BackupStore. An existing file must not be overwritten.
+// TestStoreKey checks that `kubectl mysql store-key` writes a Secret for a BackupStore to the file. An existing file
+// must not be overwritten.
 func TestStoreKey(t *testing.T) {
 	for _, postQuantum := range []bool{false, true} {
 		path := filepath.Join(t.TempDir(), "key.yaml")

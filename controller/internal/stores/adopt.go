@@ -110,8 +110,8 @@ type Resident struct {
 	Of *v1.BackedUpInstance
 	// From is the BackupRecord that a server was restored from.
 	From string
-	// Asked is the BackupRecord of a backup in a store. It is set until the catalog entry is read from the store,
-	// which then sets Of.
+	// Asked is the BackupRecord of a backup in a store whose catalog entry must still be read. The entry contains the
+	// instance for the field Of.
 	Asked *v1.BackupRecord
 }
 

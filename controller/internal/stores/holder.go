@@ -230,8 +230,8 @@ func (s *Store) readHolder(ctx context.Context) (found *Holder, unreadable, etag
 	return found, "", etag, nil
 }
 
-// Hold renews this cluster's hold on the prefix of a store, or returns a HeldError. It calls note with the nonces to
-// store before it writes to the store.
+// Hold renews this cluster's hold on the prefix of a store, or returns a HeldError. Before it writes to the store, it
+// calls entry with the nonces, which entry must store.
 func (h *Holders) Hold(ctx context.Context, s *Store, backupStore *v1.BackupStore, all []v1.BackupStore, now time.Time,
 	entry func(*v1.StoreHolder) error) error {
 	found, unreadable, etag, err := s.readHolder(ctx)

@@ -25,7 +25,8 @@ const (
 	restAfter = 15 * time.Second
 )
 
-// Lanes prevents callers of one store from waiting for another store.
+// Lanes limits the concurrent calls to each store separately. Callers of one store therefore never wait for another
+// one.
 type Lanes struct {
 	now func() time.Time
 
@@ -121,8 +122,7 @@ func (l *Lanes) isSilent(w *lane, backupStore *v1.BackupStore) error {
 	return nil
 }
 
-// entry records whether a store has answered. If it has not, note returns true, and the store is not called for a
-// while.
+// entry records whether a store has answered. If it has not, entry returns true, and further calls fail for a while.
 func (l *Lanes) entry(w *lane, err error) (isSilent bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

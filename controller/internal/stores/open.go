@@ -15,7 +15,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/workload"
 )
 
-// A Store is an open BackupStore.
+// A Store gives access to the bucket of a BackupStore, with the keys for signatures and encryption.
 type Store struct {
 	redact.All
 	*store.Bucket
@@ -33,7 +33,7 @@ type Store struct {
 	file       gateway.StoreFile
 }
 
-// Secrets are the Secrets of a BackupStore. A Secret that does not exist is nil.
+// Secrets are the existing Kubernetes Secrets of a BackupStore: its credentials and its keys. A missing Secret is nil.
 type Secrets struct {
 	redact.All
 

@@ -15,7 +15,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/recovery"
 )
 
-// LogOf returns a reader of the archived binary log with a prefix (v1.StoreLogPrefix).
+// LogOf returns a reader of the archived binary log below a prefix (v1.StoreLogPrefix).
 func (s *Store) LogOf(dir string) logarchive.Reader {
 	return logarchive.Reader{Bucket: s.Bucket, Key: s.Sign, Log: dir}
 }
@@ -152,14 +152,14 @@ func (c Cluster) linesOf(ctx context.Context, r *v1.BackupRecord) ([]recovery.Li
 	return out, inStore(name, err)
 }
 
-// A located transaction is in a segment of a timeline.
+// A located is a segment that contains the transaction of a recovery, with the timeline of the segment.
 type located struct {
 	line    logarchive.Timeline
 	segment *logarchive.Manifest
 }
 
-// locate returns all segments that contain a transaction with a GTID. There are several if the log of the server was
-// reset, because the server then begins with the same numbers again.
+// locate returns all segments that contain a transaction with this GTID. There are several if the log of the server
+// was reset, because the server then uses the same GTIDs again.
 func (c Cluster) locate(ctx context.Context, g binlog.GTID, bases []recovery.Base,
 	backups []*v1.BackupRecord) (out []located, err error) {
 	read := map[logarchive.Timeline]bool{}

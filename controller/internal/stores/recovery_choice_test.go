@@ -30,7 +30,7 @@ type logFixture struct {
 	last  string
 }
 
-// addSegment adds a segment whose transactions were committed in some seconds after a minute.
+// addSegment adds a segment of three transactions with these commit times: the first, the last, and the latest one.
 func (f *logFixture) addSegment(t *testing.T, first, last, latest time.Time) {
 	t.Helper()
 	f.count++
@@ -53,7 +53,7 @@ func (f *logFixture) addSegment(t *testing.T, first, last, latest time.Time) {
 	f.last = logarchive.Digest(raw)
 }
 
-// writeHead writes the head of the timeline.
+// writeHead writes the object head.json of the timeline, with the time up to which the segments are complete.
 func (f *logFixture) writeHead(t *testing.T, until time.Time) {
 	t.Helper()
 	key := path.Join(f.line.Prefix, "head.json")
@@ -86,7 +86,7 @@ func TestChooseRecovery(t *testing.T) {
 	cases := map[string]struct {
 		reason string
 		record v1.BackupRecord
-		// isReset is true if there is a second timeline with the same numbers.
+		// isReset is true if there is a second timeline with the same GTIDs.
 		isReset bool
 		// isDamaged is true if the manifest of the second segment is damaged.
 		isDamaged       bool

@@ -91,7 +91,7 @@ func newArchivedCluster(t *testing.T, recipient, identity *age.X25519Identity, s
 	return out
 }
 
-// find looks for a recovery.
+// find calls FindRecovery for a time or a GTID, and fails the test if that returns an error.
 func (c *archivedCluster) find(t *testing.T, moment string, previous *v1.RecoverySource) *v1.RecoverySource {
 	t.Helper()
 	out, err := c.FindRecovery(t.Context(), v1.ChoiceAt+moment, moment, previous, c.records)
@@ -106,7 +106,7 @@ func (c *archivedCluster) timeOf(number int) string {
 	return recovery.Target{Time: c.transactions[number-1].Time}.String()
 }
 
-// planned returns a transaction as plans describe it.
+// planned returns a transaction in the format of a RecoveryPlan.
 func (c *archivedCluster) planned(number int) *v1.PlannedTransaction {
 	return &v1.PlannedTransaction{GTID: c.transactions[number-1].GTID.String(), CommitTime: c.timeOf(number)}
 }

@@ -90,12 +90,12 @@ func (p *Plan) createTables(ctx context.Context, s *Server) error {
 	return err
 }
 
-// A run is one attempt of the transaction.
+// A run is one attempt to execute the statements of the plan in one transaction.
 type run struct {
 	plan    *Plan
 	server  *Server
 	results []Result
-	// failed are the statements that failed in this round. They are tried again, because the effect of another
+	// failed contains the statements that failed in this round. They are executed again, because the effect of another
 	// statement may allow them.
 	failed *spool
 
@@ -153,7 +153,7 @@ func (r *run) runAll(ctx context.Context) (err error) {
 	}
 }
 
-// addStatement adds a statement to the batch.
+// addStatement adds a statement to the batch, and executes the batch if it is full.
 func (r *run) addStatement(ctx context.Context, one Statement) error {
 	r.batch = append(r.batch, one)
 	r.size += len(one.SQL)
@@ -222,7 +222,7 @@ func (r *run) runTogether(ctx context.Context, batch []Statement) (bool, error) 
 	return true, nil
 }
 
-// countRow counts the effect of a statement.
+// countRow adds the effect of a statement on its row to the results.
 func (r *run) countRow(ctx context.Context, one Statement, affected int64) error {
 	result := &r.results[one.Table]
 	switch {
@@ -254,7 +254,7 @@ func (r *run) countRow(ctx context.Context, one Statement, affected int64) error
 	return nil
 }
 
-// updateSingles restores each column with a statement of its own. It returns the number of restored columns.
+// updateSingles restores each column of a row with a separate statement. It returns the number of restored columns.
 func (r *run) updateSingles(ctx context.Context, one Statement) (count int64, err error) {
 	for _, statement := range one.Singles {
 		affected, err := r.server.execAll(ctx, statement)
@@ -313,7 +313,7 @@ func (r *run) insertCycles(ctx context.Context) (isOver bool, err error) {
 	return false, r.keepFailed(rest)
 }
 
-// keepFailed replaces the list of failed statements.
+// keepFailed replaces the content of the spool failed by the statements in rest.
 func (r *run) keepFailed(rest *spool) error {
 	if err := r.failed.clearAll(); err != nil {
 		return err

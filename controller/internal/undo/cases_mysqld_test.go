@@ -17,9 +17,9 @@ func TestRealCases(t *testing.T) {
 		setup, accident, later string
 		options                Options
 		tables                 []Name
-		// refused is a part of the reason why a table is refused.
+		// refused is a part of the expected reason why the rows of a table cannot be restored.
 		refused string
-		// query must return want after the undo. reasons are the reasons for the rows that are not restored.
+		// query must return want after the undo. reasons are the expected reasons for the rows that are not restored.
 		query, want, reasons string
 	}{
 		"DropDatabase": {

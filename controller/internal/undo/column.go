@@ -25,7 +25,7 @@ type Column struct {
 	IsOptional bool
 }
 
-// A kind determines how the value of a column is read and written without loss.
+// A kind is a group of data types. It determines how the value of a column is read and written without loss.
 type kind int
 
 const (

@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// A Row contains the values of a key, and after it the values of all columns. A nil value is NULL.
+// A Row contains the key of a row of a table, followed by the values of all its columns. A nil value is NULL.
 type Row [][]byte
 
 // Rows are the rows of a table, sorted by their key.
@@ -14,8 +14,8 @@ type Rows interface {
 	Next() (Row, error)
 }
 
-// A Change is the effect of the transaction on one row. Before is nil for a row that it inserted, and After for a row that
-// it deleted.
+// A Change is the effect of the transaction to undo on one row. Before is nil for a row that the transaction inserted,
+// and After for a row that it deleted.
 type Change struct{ Before, After Row }
 
 var errOrder = errors.New("the server has not sorted the rows as required: do not use the result, and report this bug")
@@ -64,7 +64,7 @@ func findChanges(before, after Rows, key []Column, visit func(Change) error) err
 	return nil
 }
 
-// sortedRows checks the order of rows. With a wrong order, unchanged rows would be reported as deleted.
+// sortedRows reads rows and checks their order. With a wrong order, unchanged rows would be reported as deleted.
 type sortedRows struct {
 	from Rows
 	key  []Column

@@ -23,7 +23,7 @@ type Transaction struct {
 	Effects []Effect
 }
 
-// An Effect sums up all effects of one kind on one table.
+// An Effect sums up all effects of one kind that a transaction has on one table, such as deleted rows.
 type Effect struct {
 	binlog.Effect
 
@@ -33,7 +33,7 @@ type Effect struct {
 
 // A Log reads the binary log of the running server.
 type Log struct {
-	// Connect opens a connection.
+	// Connect opens a connection to the server that reads its binary log.
 	Connect func(context.Context) (*binlog.Stream, error)
 	// Files are the names of the binary log files, the oldest first. Before contains, for each file, the transactions
 	// before that file.
@@ -209,7 +209,7 @@ func (t *Transaction) Touches(tables []Name) bool {
 	})
 }
 
-// addEffect adds an effect to the sums.
+// addEffect adds an effect to the effects of the same kind on the same table.
 func (t *Transaction) addEffect(one binlog.Effect) {
 	i := slices.IndexFunc(t.Effects, func(e Effect) bool {
 		return e.Kind == one.Kind && e.Schema == one.Schema && e.Table == one.Table && one.Kind != binlog.EffectStatement

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Counts are the numbers of rows of one table.
+// Counts contains the numbers of rows of one table that the transaction changed, and that the undo restores.
 type Counts struct {
 	// Deleted and Changed are the numbers of rows that the transaction deleted and changed. Inserted is the number of
 	// rows that it inserted. The undo keeps inserted rows.
@@ -22,7 +22,7 @@ type Counts struct {
 	Conflicts, Partial int64
 }
 
-// A TablePlan is the plan for one table.
+// A TablePlan describes what the undo does with one table.
 type TablePlan struct {
 	*Target
 	Counts
@@ -31,7 +31,7 @@ type TablePlan struct {
 // IsCreated reports whether the table is created again.
 func (t *TablePlan) IsCreated() bool { return t.Current == nil }
 
-// A Plan contains the statements that bring back the rows. The caller must close it.
+// A Plan contains the SQL statements that undo a transaction. The caller must close it.
 type Plan struct {
 	Tables []*TablePlan
 	// Refused are the tables with differences whose rows cannot be restored.
@@ -53,8 +53,8 @@ func (p *Plan) IsEmpty() bool {
 	return p.statements.count == 0
 }
 
-// Statements calls visit with each statement of the plan. The statements that create tables are first, followed by the
-// statements of the transaction.
+// Statements calls visit with each SQL statement of the plan. The statements that create tables are first, followed by
+// the statements that restore rows.
 func (p *Plan) Statements(visit func(sql string) error) error {
 	for _, t := range p.Tables {
 		if !t.IsCreated() {
@@ -103,7 +103,7 @@ func (t *TablePlan) createTriggers() (out []string) {
 	return out
 }
 
-// A Planner compares three servers. It does not write to any of them.
+// A Planner compares the tables of three servers to plan the undo of a transaction. It does not write to any of them.
 type Planner struct {
 	// Before and After are servers with the data directly before and directly after the transaction. Current is the
 	// running server.
@@ -249,7 +249,7 @@ func findCycles(all []*Target) map[Name]bool {
 	return out
 }
 
-// A tableWriter writes the statements for one table.
+// A tableWriter compares the rows of one table, and adds the statements that restore them to the plan.
 type tableWriter struct {
 	planner  *Planner
 	plan     *Plan
@@ -261,7 +261,7 @@ type tableWriter struct {
 	size  int
 }
 
-// noRows are the rows of a table that does not exist.
+// noRows implements Rows for a table that does not exist.
 type noRows struct{}
 
 func (noRows) Next() (Row, error) { return nil, nil }

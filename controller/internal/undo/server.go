@@ -12,13 +12,13 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// A Server is a session of one server.
+// A Server is a session with one of the three MySQL servers that an undo compares.
 type Server struct {
 	db   *sql.DB
 	conn *sql.Conn
 	// other is a second session for queries while the first session still reads rows. It is nil until it is needed.
 	other *Server
-	// maxPacket is the maximum size of a statement.
+	// maxPacket is the maximum size of a statement in bytes.
 	maxPacket int
 }
 
@@ -105,7 +105,7 @@ func (s *Server) Read(ctx context.Context, n Name) (*Table, error) {
 	return t, errors.Join(s.readKeys(ctx, t, where), s.readParents(ctx, t, where), s.readCreate(ctx, t, schema, table))
 }
 
-// secondSession returns a second session.
+// secondSession returns a second session with the same server. It is for queries while the first one still reads rows.
 func (s *Server) secondSession(ctx context.Context) (out *Server, err error) {
 	if s.other == nil {
 		s.other, err = Open(ctx, s.db)
@@ -208,7 +208,7 @@ func (s *Server) readChecksum(ctx context.Context, n Name) (string, error) {
 	return found[0][1], nil
 }
 
-// A rowReader reads the rows of a query.
+// A rowReader implements Rows for the result of a query.
 type rowReader struct {
 	rows    *sql.Rows
 	targets []any

@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// A Statement restores one row.
+// A Statement is the SQL statement of a plan that restores one row.
 type Statement struct {
 	// Table is the index of the table in the plan.
 	Table int `json:"t"`

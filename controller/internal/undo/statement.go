@@ -30,7 +30,7 @@ func (t *Target) readExpressions() (out []string) {
 	return out
 }
 
-// rowDigest returns an expression that identifies the whole row.
+// rowDigest returns an SQL expression with a digest of all columns of a row. It replaces the key if a table has none.
 func (t *Target) rowDigest() string {
 	parts := make([]string, 0, len(t.columns))
 	for _, c := range t.columns {
@@ -39,7 +39,7 @@ func (t *Target) rowDigest() string {
 	return "CAST(SHA2(CONCAT_WS(',', " + strings.Join(parts, ", ") + "), 256) AS BINARY)"
 }
 
-// keyCondition returns the condition for the row with the key of a row.
+// keyCondition returns the SQL condition that selects the row with the same key as r.
 func (t *Target) keyCondition(r Row) string {
 	parts := make([]string, 0, len(t.key))
 	for _, c := range t.key {
@@ -58,7 +58,7 @@ func (t *Target) keyValue(c Column, r Row) []byte {
 	return nil
 }
 
-// currentQuery returns the query for the current values of the row that has the same key.
+// currentQuery returns the query for the present values of the row with the same key as r.
 func (t *Target) currentQuery(r Row) string {
 	return "SELECT " + strings.Join(t.readExpressions(), ", ") + " FROM " + t.Before.quotedName() + " WHERE " + t.keyCondition(r)
 }
@@ -108,10 +108,11 @@ func (t *Target) hasSpellings() bool {
 	return slices.ContainsFunc(t.key, func(c Column) bool { k, _ := c.kindOf(); return k == kindText })
 }
 
-// A Decision is what the undo does with a row. It depends on the change of the row and on its current values.
+// A Decision is what the undo does with one row. It depends on the change of the row by the transaction, and on the
+// present values of the row.
 type Decision int
 
-// Decisions.
+// Possible decisions about a row.
 const (
 	// Insert means that the deleted row is inserted again.
 	Insert Decision = iota
@@ -125,9 +126,9 @@ const (
 	New
 )
 
-// decideRow decides about a row. current contains its current values without the key, or is nil if no row has the key
-// now. decideRow returns the columns to restore. stay is the number of columns that stay as they are, because a later
-// transaction wrote them.
+// decideRow decides what the undo does with a row. current contains its present values without the key, or nil if no
+// row has the key. decideRow returns the columns to restore. stay is the number of columns that a later transaction
+// wrote.
 func (t *Target) decideRow(c Change, current Row) (d Decision, columns []int, stay int) {
 	switch {
 	case c.Before == nil:

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A Name is the name of a table.
+// A Name is the name of a table with its schema.
 type Name struct{ Schema, Table string }
 
 // ParseName parses a name such as shop.orders. The name of the schema contains no dot.
@@ -46,9 +46,9 @@ type Table struct {
 	Engine   string
 	Triggers []Trigger
 	Parents  []ForeignKey
-	// Create creates the table.
+	// Create is the statement that creates the table.
 	Create string
-	// CreateSchema creates the database.
+	// CreateSchema is the statement that creates the schema of the table.
 	CreateSchema string
 }
 
@@ -79,13 +79,14 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return fmt.Sprintf("%s: %s", r.Table, r.Reason) }
 
-// A Target is a table whose rows are compared.
+// A Target is a table whose rows an undo compares and restores.
 type Target struct {
 	// Before and After are the definitions of the table before and after the transaction. Current is its definition in
 	// the running server. After is nil if the transaction dropped the table. Current is nil if the table must be
 	// created again.
 	Before, After, Current *Table
-	// key are the columns that identify a row. It is empty if the table has no such key. columns are the values to compare.
+	// key contains the columns that identify a row. It is empty if the table has no such key. columns are the columns
+	// to compare.
 	key, columns []Column
 }
 
@@ -148,7 +149,7 @@ func (t *Target) sortKey() []Column {
 // valuesOf returns the values of a row without its key.
 func (t *Target) valuesOf(r Row) Row { return r[len(t.sortKey()):] }
 
-// Options are the decisions of the user.
+// Options are the choices of the user for an undo.
 type Options struct {
 	// RunTriggers is true if the triggers of the tables may run.
 	RunTriggers bool

@@ -59,7 +59,7 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// A node is a real server.
+// A node is a mysqld process that a test starts, with its own data directory.
 type node struct {
 	*process.Process
 
@@ -116,7 +116,8 @@ func (n *node) executed(t *testing.T) binlog.Set {
 	return set
 }
 
-// A fleet is a running server, and two replicas that stop right before and right after a transaction.
+// A fleet consists of three mysqld processes: the running server (living), and two of its replicas. They stop directly
+// before and directly after the transaction to undo.
 type fleet struct{ living, before, after *node }
 
 func newFleet(t *testing.T) *fleet {
@@ -178,7 +179,7 @@ type sheet struct {
 	isKeyless bool
 }
 
-// sheets are the tables of a schema. All have the columns note and n.
+// sheets returns the tables of the test. All have the columns note and n.
 func sheets() []*sheet {
 	text := func(i int) string {
 		return fmt.Sprintf("'%s%d'", []string{"Ann ", "bob", "ÄÖ€😀 ", "x''y\\"}[i%4], i)
@@ -252,7 +253,7 @@ func sheets() []*sheet {
 	}
 }
 
-// accidents are the transactions to undo.
+// accidents returns the transactions to undo.
 func accidents() []string {
 	return []string{
 		"DELETE FROM types", "UPDATE types SET n = 7", "DELETE FROM types WHERE id % 3 = 0",
@@ -286,14 +287,14 @@ const (
 	writers     = 3
 )
 
-// A cell is a column of a row of a table.
+// A cell identifies a column of a row in a table of the test. The column is empty if it identifies the row.
 type cell struct {
 	sheet  string
 	number int
 	column string
 }
 
-// A scene is one accident.
+// A scene is one test run: clients write to the tables, the accident runs, and its effects are undone.
 type scene struct {
 	*fleet
 
@@ -301,8 +302,8 @@ type scene struct {
 	random *rand.Rand
 	sheets []*sheet
 	lock   sync.Mutex
-	// written contains the values that a writer has written after the accident. inserted contains the rows that a
-	// writer has last inserted after the accident, and deleted the rows that a writer has last deleted.
+	// written contains the last values that clients wrote after the accident. inserted and deleted contain the rows
+	// that clients inserted or deleted last.
 	written           map[cell]string
 	inserted, deleted map[cell]bool
 	count             int
@@ -320,7 +321,7 @@ func (s *scene) conn(t *testing.T, n *node) *sql.Conn {
 	return c
 }
 
-// prepare creates the tables, and returns their number of rows.
+// prepare creates the tables in a new schema, and inserts rows into them.
 func (s *scene) prepare(t *testing.T) {
 	t.Helper()
 	s.living.exec(t, "CREATE DATABASE "+s.schema)
@@ -351,7 +352,7 @@ func (s *scene) prepare(t *testing.T) {
 	}
 }
 
-// write runs one random statement of a writer.
+// write executes one random SQL statement of a writer.
 func (s *scene) write(ctx context.Context, c *sql.Conn, r *rand.Rand, writer int) error {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
@@ -429,7 +430,7 @@ func (s *scene) forget(row cell) {
 	}
 }
 
-// run runs the writers until the function returns.
+// run lets the writers write until the function during returns.
 func (s *scene) run(t *testing.T, during func()) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -501,7 +502,8 @@ func (s *scene) contents(t *testing.T, n *node, one *sheet) map[int]map[string]s
 	return out
 }
 
-// want returns the contents that a table must have after the undo.
+// want returns the expected contents of a table after the undo: the rows before the accident, with all later writes of
+// clients.
 func (s *scene) want(one *sheet, before, after map[int]map[string]string) map[int]map[string]string {
 	out := map[int]map[string]string{}
 	for _, from := range []map[int]map[string]string{after, before} { // The undo keeps the rows that the accident inserted.
@@ -634,7 +636,8 @@ func (s *scene) undo(t *testing.T) *Plan {
 	return plan
 }
 
-// compare compares the rows of a table. For an inserted row, it compares only the columns that the writers set.
+// compare checks that a table has the expected rows. For a row that a client inserted, it compares only the columns
+// that clients set.
 func (s *scene) compare(t *testing.T, one *sheet, want, got map[int]map[string]string) {
 	t.Helper()
 	errs := 0

@@ -82,7 +82,8 @@ func (f *fakeRows) Next() (Row, error) {
 	return out, nil
 }
 
-// TestFindChanges compares random tables with a comparison in memory. Some keys occur twice, as in tables without a key.
+// TestFindChanges checks findChanges with random tables against a comparison in memory. Some keys occur twice, as in
+// tables without a key.
 func TestFindChanges(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // A test.
@@ -244,7 +245,7 @@ func TestDecideRow(t *testing.T) {
 	}
 }
 
-// TestStatements checks the SQL for a row.
+// TestStatements checks the SQL statements and queries for one row.
 func TestStatements(t *testing.T) {
 	target, err := NewTarget(exampleTable(), exampleTable(), exampleTable(), Options{})
 	if err != nil {
@@ -265,7 +266,7 @@ func TestStatements(t *testing.T) {
 	}
 }
 
-// TestNewTarget checks which tables are refused. TestRealCases does so with real tables.
+// TestNewTarget checks for which tables an undo is refused. TestRealCases does so with tables of a MySQL server.
 func TestNewTarget(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change  func(before, after, current *Table) (*Table, *Table)
@@ -330,7 +331,8 @@ func addColumn(t *Table, isOptional bool) *Table {
 	return t
 }
 
-// TestSortTargets checks that parents come first, and that a cycle does not hang.
+// TestSortTargets checks that parents of foreign keys come before their children, and that a cycle does not cause an
+// endless loop.
 func TestSortTargets(t *testing.T) {
 	table := func(name string, parents ...string) *Target {
 		out := &Target{Before: &Table{Name: Name{"s", name}}}
@@ -355,7 +357,7 @@ func TestSortTargets(t *testing.T) {
 	}
 }
 
-// TestTouches checks which transactions can be the accident.
+// TestTouches checks for which transactions Touches returns true.
 func TestTouches(t *testing.T) {
 	rows := func(kind binlog.EffectKind, schema, table string) Effect {
 		return Effect{Effect: binlog.Effect{Kind: kind, Schema: schema, Table: table, Size: 10}}

@@ -15,9 +15,9 @@ const (
 	keep = 3 * time.Minute
 )
 
-// A Monitor holds the last snapshot.
+// A Monitor reads the free space of all data volumes at intervals, and keeps the last Snapshot.
 type Monitor struct {
-	// Read reads a snapshot. It is nil if no source is configured.
+	// Read reads a new Snapshot. It is nil if no source is configured.
 	Read func(context.Context) (*Snapshot, error)
 	// Now returns the current time.
 	Now func() time.Time
@@ -37,12 +37,12 @@ func NewMonitor(s Source) *Monitor {
 	return m
 }
 
-// NotConfigured is the reason if no source is configured.
+// NotConfigured is the reason why the free space of a volume is unknown if no Prometheus is configured.
 const NotConfigured = "The controller does not read the free space of volumes. Ask the platform team to configure it " +
 	"(--volume-stats-url, or controller.volumeStats.prometheusURL of the chart)"
 
-// ReadFails is the reason if the query fails. It does not contain the error, because users can read it, and the error
-// contains addresses of the platform.
+// ReadFails is the reason why the free space is unknown if the query fails. It does not contain the error, because
+// users can read the reason, and the error contains addresses of the platform.
 const ReadFails = "The controller cannot read the free space of volumes from Prometheus. Its log contains the reason"
 
 // Lookup returns the usage of a volume from the last snapshot. If it is unknown, it returns the reason.
@@ -60,7 +60,7 @@ func (m *Monitor) Lookup(v Volume) (Usage, string) {
 	return Usage{}, "The controller has not read the free space of volumes yet"
 }
 
-// Refresh reads a snapshot. It returns the error of the query.
+// Refresh replaces the Snapshot by a new one. It returns the error of the query.
 func (m *Monitor) Refresh(ctx context.Context) error {
 	if m.Read == nil {
 		return nil

@@ -32,7 +32,7 @@ const window = "5m"
 // volumeNames matches the names of the data PVCs.
 const volumeNames = `.+-pvc`
 
-// A Source is a Prometheus, or a server with the same API.
+// A Source is the Prometheus that is queried for the free space of volumes, or a server with the same API.
 type Source struct {
 	// URL is the address without /api/v1. The query is not sent to any other host.
 	URL string

@@ -35,7 +35,7 @@ func TestParse(t *testing.T) {
 	for name, tc := range map[string]struct {
 		body string
 		want Usage
-		// reason is the reason why the usage of db is unknown. err is the error of the whole response.
+		// reason is the expected reason why the usage of db is unknown. err is the expected error of parse.
 		reason, err string
 	}{
 		"One": {body: matrix(bothOf("team", "", 100, "20", "100")), want: Usage{20, 100}},
@@ -101,7 +101,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestRead checks requests, and responses that no Prometheus sends.
+// TestRead checks which responses of the Prometheus API Read accepts, and the errors for all others.
 func TestRead(t *testing.T) {
 	good := matrix(bothOf("team", "", 100, "20", "100"))
 	respond := func(status int, kind, body string) http.HandlerFunc {

@@ -25,13 +25,13 @@ const live = 2 * time.Minute
 // A Volume identifies a PersistentVolumeClaim.
 type Volume struct{ Namespace, PVC string }
 
-// A Usage is the free space of a file system at one time.
+// A Usage is the size and the free space of the file system on a volume, as measured by one scrape.
 type Usage struct {
 	// Available and Capacity are numbers of bytes. Available is the space that a user without privileges can use.
 	Available, Capacity int64
 }
 
-// A Snapshot contains the usage of all data volumes.
+// A Snapshot contains the usage of all data volumes, as returned by one query of Prometheus.
 type Snapshot struct {
 	usage map[Volume]Usage
 	// wrong contains the volumes whose usage cannot be determined, with the reason.
@@ -95,7 +95,7 @@ func (s *sample) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// parse reads the response of Prometheus.
+// parse converts the response of Prometheus to a Snapshot.
 func parse(body []byte) (*Snapshot, error) {
 	a := answer{}
 	if err := json.Unmarshal(body, &a); err != nil {
@@ -134,7 +134,7 @@ func parse(body []byte) (*Snapshot, error) {
 	return out, nil
 }
 
-// labelsKey returns the labels without the name of the metric as a string.
+// labelsKey returns the labels of a series, without the name of the metric, as a string. It identifies the origin.
 func labelsKey(labels map[string]string) string {
 	var out strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
@@ -168,7 +168,7 @@ func (o *origin) newest() (latest float64, found bool) {
 	return latest, found
 }
 
-// combine returns the usage of a volume, or why it is unknown.
+// combine returns the usage of a volume from all its origins, or why it is unknown.
 func combine(origins map[string]*origin) (Usage, string) {
 	newest := math.Inf(-1)
 	for _, o := range origins {
@@ -202,7 +202,7 @@ func combine(origins map[string]*origin) (Usage, string) {
 // maxBytes is the maximum size of a file system: 8 EiB.
 const maxBytes = 1 << 62
 
-// usageOf checks the values of a scrape.
+// usageOf returns the values of a scrape as a Usage, or why they cannot be correct.
 func usageOf(available, capacity float64) (Usage, string) {
 	if !(capacity > 0 && capacity <= maxBytes && available >= 0 && available <= capacity) {
 		return Usage{}, "Prometheus has impossible values for this volume, such as negative ones"

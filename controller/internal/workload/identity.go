@@ -34,7 +34,7 @@ const (
 	maxAnswer = 64 << 10
 )
 
-// An Identity specifies how a pod gets credentials.
+// An Identity specifies the role and the token service with which a pod gets credentials for a store.
 type Identity struct {
 	// RoleARN is the role to assume. If it is empty, the role in AWS_ROLE_ARN is assumed.
 	RoleARN string `json:"roleARN,omitempty"`
@@ -42,8 +42,8 @@ type Identity struct {
 	STSEndpoint string `json:"stsEndpoint,omitempty"`
 }
 
-// A source is where the pod's token is and where it is exchanged. Kubernetes sets the environment variables when it
-// creates the pod, so they never change.
+// A source contains where the pod's token is stored, and which service exchanges it for credentials. Kubernetes sets
+// the environment variables when it creates the pod, so they never change.
 type source struct {
 	role, tokenFile          string // AWS_ROLE_ARN, AWS_WEB_IDENTITY_TOKEN_FILE
 	agentURL, agentTokenFile string // AWS_CONTAINER_CREDENTIALS_FULL_URI, AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE
@@ -95,8 +95,8 @@ var shared = struct {
 	bySource map[source]*credentials.Credentials
 }{bySource: map[source]*credentials.Credentials{}}
 
-// A provider gets credentials, and gets new ones before they expire. credentials.Credentials calls it from one
-// goroutine at a time.
+// A provider gets credentials for a source, and renews them before they expire. credentials.Credentials calls it from
+// one goroutine at a time.
 type provider struct {
 	redact.All
 

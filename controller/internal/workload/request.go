@@ -173,13 +173,13 @@ func fetch(ctx context.Context, client *http.Client, u *url.URL, token string) (
 		Expiration: body.Expiration, SignerType: credentials.SignatureV4}, nil
 }
 
-// An observer remembers the status of the last response, and limits the size of responses.
+// An observer is an http.RoundTripper that stores the status of the last response, and limits the size of responses.
 type observer struct {
 	next   http.RoundTripper
 	status int
 }
 
-// RoundTrip sends a request.
+// RoundTrip sends a request, stores the status of its response, and limits the size of the response.
 func (o *observer) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := o.next.RoundTrip(r)
 	if err != nil {

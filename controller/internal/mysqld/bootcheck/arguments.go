@@ -7,16 +7,17 @@ import (
 	"strconv"
 )
 
-// controlDir is the name of a temporary directory next to the copy. If the server does not start on the copy, it
-// must create an empty data directory there with the same options. If that fails too, the copy is not the cause.
+// controlDir is the name of a temporary directory next to the copy of the data. If mysqld does not start on the copy,
+// it must create a new data directory in controlDir with the same options. If that fails too, the copy is not the
+// cause.
 const controlDir = "control"
 
 // maxSocket is the kernel's limit for the path of a socket, in bytes.
 const maxSocket = 107
 
-// arguments determine the options of the server's program.
+// arguments contain what determines the command-line options of the mysqld process of a boot check.
 type arguments struct {
-	// dir and directory are the fields Dir and Directory of the BootCheck.
+	// dir is the directory that contains the copy of the data, and directory is the name of the copy in it.
 	dir, directory string
 	// pageSize is the page size of the copy in bytes, or 0 for the server's default.
 	pageSize int

@@ -24,11 +24,12 @@ type BootCheck struct {
 	// Output receives the progress lines and the errors of the server.
 	Output io.Writer
 
-	// command returns the command for a server's program. Tests replace it.
+	// command returns the exec.Cmd that starts mysqld. Tests replace it, to run mysqld from the root file system of an
+	// image.
 	command func(program string, args ...string) *exec.Cmd
 }
 
-// A Result is the result of a successful check.
+// A Result describes a copy of the data that has passed the boot check.
 type Result struct {
 	// Tables is the number of checked tables, including the server's own.
 	Tables int
@@ -86,7 +87,7 @@ func (t *BootCheck) run(ctx context.Context, program string) (Result, error) {
 	return r, s.causeOf(ctx, err)
 }
 
-// examine checks the tables and files of a running server.
+// examine checks the tables and files of the mysqld process that has started on the copy.
 func (t *BootCheck) examine(ctx context.Context, db *sql.DB, dir *os.Root, before []string) (Result, error) {
 	r := Result{}
 	if err := db.QueryRowContext(ctx, "SELECT VERSION()").Scan(&r.Version); err != nil {

@@ -19,7 +19,7 @@ import (
 // maxWorkers is the maximum number of tables that are checked concurrently.
 const maxWorkers = 4
 
-// A table identifies a table that must be checked.
+// A table identifies a table to check with CHECK TABLE.
 type table struct {
 	schema, name string
 	// bytes is the table's size according to the server.
@@ -107,7 +107,7 @@ func (c *checker) work(ctx context.Context) {
 	}
 }
 
-// next returns the next table. It returns false after the last table, or after an error.
+// next returns the next table to check. It returns false after the last table, or after the check of a table failed.
 func (c *checker) next() (table, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,7 +171,7 @@ var excused = regexp.MustCompile(
 // busy matches the result for a table that is locked by a prepared transaction of the copy.
 var busy = regexp.MustCompile(`(?i)lock wait timeout`)
 
-// judgeTable returns an error if the rows for a table show that it is broken.
+// judgeTable returns an error if the result rows of CHECK TABLE show that the table is broken.
 func judgeTable(t table, answers []answer) error {
 	if len(answers) == 0 {
 		return errors.New("the server returned nothing")
@@ -200,7 +200,7 @@ func fine(a answer) bool {
 	return !strings.Contains(strings.ToLower(a.text), "corrupt")
 }
 
-// texts returns the messages of the rows that report a problem.
+// texts returns the messages of the result rows of CHECK TABLE that report a problem.
 func texts(answers []answer) string {
 	all := []string{}
 	for _, a := range answers {

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// notTheCopy matches errors that are not caused by the copy: no space, no memory, no permission, or an option that
-// this server does not support.
+// notTheCopy matches error messages of mysqld that are not caused by the copy of the data: no space, no memory, no
+// permission, or an option that this mysqld does not support.
 var notTheCopy = regexp.MustCompile(`(?i)` + strings.Join([]string{
 	`no space left`, `disk is full`, `disk quota`, `\berrno: 28\b`, `error number 28\b`,
 	`out of memory`, `cannot allocate memory`,
@@ -16,14 +16,15 @@ var notTheCopy = regexp.MustCompile(`(?i)` + strings.Join([]string{
 	`unknown (?:variable|option|suffix)`, `error while setting value`, `--secure-file-priv`,
 }, "|"))
 
-// An output receives the server's log and the progress lines.
+// An output passes the log of mysqld and the progress lines of the boot check to the same io.Writer, one line at a
+// time.
 type output struct {
 	io.Writer
 
 	mu sync.Mutex
 }
 
-// Write writes one line at a time, because the server and this program write concurrently.
+// Write writes one line at a time, because mysqld's log and the progress lines are written concurrently.
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -46,7 +46,7 @@ func short(t *testing.T) string {
 	return dir
 }
 
-// A source is a running server with its volume and backup.
+// A source is a running mysqld with its data volume and the backup of that volume.
 type source struct {
 	*server
 
@@ -162,7 +162,7 @@ const (
 	orders = "shop/orders.ibd"
 )
 
-// back backs up the stopped server.
+// back stops mysqld and writes a backup of its data.
 func (s *source) back(t *testing.T) {
 	t.Helper()
 	b := archive.Backup{
@@ -177,7 +177,7 @@ func (s *source) back(t *testing.T) {
 
 func (s *source) archived() string { return filepath.Join(s.backup, "one", "data.tar.zst") }
 
-// unpack unpacks the backup for a boot check.
+// unpack extracts the backup into a new directory, and returns the boot check for that directory.
 func (s *source) unpack(t *testing.T) *BootCheck {
 	t.Helper()
 	target := filepath.Join(t.TempDir(), "version.json")

@@ -19,11 +19,11 @@ import (
 const (
 	// endTimeout is the maximum time for which the check waits until a server that has closed a connection exits.
 	endTimeout = 30 * time.Second
-	// controlTime is the timeout for the creation of a new data directory.
+	// controlTime is the timeout for the creation of a new data directory in controlDir.
 	controlTime = 5 * time.Minute
 )
 
-// A server is a running process of the server's program.
+// A server is the mysqld process of a boot check, with the arguments of its command line.
 type server struct {
 	*process.Process
 	arguments
@@ -50,7 +50,8 @@ func (t *BootCheck) startServer(ctx context.Context, program string, a arguments
 	return s, nil
 }
 
-// makeNewData makes the server create a new data directory, and removes that directory.
+// makeNewData makes mysqld create a new data directory, and removes that directory. An error means that the options,
+// and not the copy of the data, prevent mysqld from starting.
 func (t *BootCheck) makeNewData(ctx context.Context, program string, a arguments, option string) (err error) {
 	if err := os.RemoveAll(a.dir); err != nil {
 		return err

@@ -25,7 +25,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/version"
 )
 
-// A Clone creates these directories.
+// Names of the directories that a Clone creates in its field Dir.
 const (
 	// emptyDir contains the data of the cloning server, and copyDir the cloned data.
 	emptyDir = "empty"
@@ -33,7 +33,7 @@ const (
 	tmpDir   = "tmp"
 )
 
-// A Donor is the server to clone.
+// A Donor is a running MySQL server to clone, and the account with which it is cloned.
 type Donor struct {
 	// Host and Port are its address. The file Authorities contains the CA that has signed its certificate.
 	Host        string
@@ -42,11 +42,12 @@ type Donor struct {
 	// User is an account that may only clone (BACKUP_ADMIN). It is deleted in the copy.
 	User     string
 	Password mysqldsql.Password
-	// Layout contains the settings that a server on a copy must have.
+	// Layout contains the settings with which the donor's data was initialized, such as the page size. Servers on a
+	// copy need the same settings.
 	Layout mysqldsql.Layout
 }
 
-// A Clone clones the data of a server.
+// A Clone copies the data of a running MySQL server (the Donor) with the statement CLONE INSTANCE.
 type Clone struct {
 	// Dir is a directory that nothing else uses, with enough space for all of the data. Its contents are removed
 	// first.
@@ -57,7 +58,8 @@ type Clone struct {
 	// Output receives the progress lines and the errors of the servers.
 	Output io.Writer
 
-	// command returns the command for a server's program. Tests replace it.
+	// command returns the exec.Cmd that starts mysqld. Tests replace it, to run mysqld from the root file system of an
+	// image.
 	command func(program string, args ...string) *exec.Cmd
 }
 
@@ -70,14 +72,14 @@ type Position struct {
 	GTIDs  string
 }
 
-// A Result describes the copied data.
+// A Result describes the cloned data: its position in the binary log, and the version of the server.
 type Result struct {
 	Position
 
 	Version string
 }
 
-// Run runs the clone with the server of this image.
+// Run clones the donor's data into the directory Dir, with the mysqld of this image. It starts from the beginning.
 func (c *Clone) Run(ctx context.Context) (Result, error) {
 	program, _, err := version.Find()
 	if err != nil {
@@ -243,7 +245,7 @@ func (s *server) forget(ctx context.Context, user string) error {
 	return nil
 }
 
-// stop stops the server cleanly.
+// stop shuts down a temporary server cleanly, so that its data needs no recovery.
 func (s *server) stop(ctx context.Context) error {
 	if err := errors.Join(s.db.Close(), s.Stop()); err != nil {
 		return err

@@ -40,7 +40,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// A donor is a running server with a network and a certificate.
+// A donor is a mysqld process that tests clone. It listens on a TCP port and has a TLS certificate.
 type donor struct {
 	*process.Process
 
@@ -136,7 +136,7 @@ func (d *donor) exec(t *testing.T, statement string) {
 	must(t, err)
 }
 
-// clone returns a Clone of the donor.
+// clone returns a Clone that copies the donor's data into a new directory. Its output is written to out.
 func (d *donor) clone(t *testing.T, out *bytes.Buffer) *Clone {
 	t.Helper()
 	c := &Clone{
@@ -151,7 +151,7 @@ func (d *donor) clone(t *testing.T, out *bytes.Buffer) *Clone {
 	return c
 }
 
-// serve starts a server on a complete copy.
+// serve starts mysqld on the data that a Clone has copied, without checking passwords.
 func (d *donor) serve(t *testing.T, c *Clone) *server {
 	t.Helper()
 	s, err := c.serve(t.Context(), "", copyDir, "--skip-grant-tables")

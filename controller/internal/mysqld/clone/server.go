@@ -21,7 +21,7 @@ const (
 	maxBytes = 16 << 20
 )
 
-// A server is a running server with one connection to it.
+// A server is a temporary mysqld process of a Clone, with one connection to it.
 type server struct {
 	*process.Process
 
@@ -30,7 +30,7 @@ type server struct {
 
 func (c *Clone) socket() string { return filepath.Join(c.Dir, "s") }
 
-// start starts the server's program on a directory.
+// start starts mysqld on a data directory, which is a subdirectory of Dir.
 func (c *Clone) start(program, dir string, options ...string) (*process.Process, error) {
 	list := append([]string{
 		"--no-defaults", "--loose-persisted-globals-load=OFF",

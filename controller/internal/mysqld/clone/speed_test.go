@@ -34,7 +34,7 @@ const (
 	speedQuiet = 15 * time.Second
 )
 
-// A loadMeter contains the measurements of the clients.
+// A loadMeter contains the latencies of the transactions that clients have run on the donor during one measurement.
 type loadMeter struct {
 	mu    sync.Mutex
 	took  []time.Duration
@@ -104,7 +104,7 @@ func TestSpeed(t *testing.T) {
 	}
 }
 
-// fill fills a table.
+// fill creates a table with speedRows rows in the donor.
 func (d *donor) fill(t *testing.T) {
 	t.Helper()
 	d.exec(t, "CREATE TABLE shop.load_of (id INT PRIMARY KEY AUTO_INCREMENT, n INT NOT NULL DEFAULT 0, a "+
@@ -124,7 +124,7 @@ func (d *donor) size(t *testing.T) (bytes int64) {
 	return bytes
 }
 
-// underLoad runs a function while the clients run.
+// underLoad runs a function while speedClients clients run transactions on the donor. It returns their latencies.
 func (d *donor) underLoad(t *testing.T, run func()) *loadMeter {
 	t.Helper()
 	m := &loadMeter{begun: time.Now()}
@@ -157,7 +157,7 @@ func (d *donor) underLoad(t *testing.T, run func()) *loadMeter {
 // process.
 const donorVariable = "SPEED_DONOR"
 
-// runPart runs a test of this program in another process, within the limit.
+// runPart runs a test of this program in another process, within the CPU limit.
 func (d *donor) runPart(t *testing.T, rate *limit, name string) {
 	t.Helper()
 	self, err := os.Executable()

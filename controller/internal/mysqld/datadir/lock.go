@@ -47,7 +47,7 @@ func Lock(dir *os.Root) (*Locks, error) {
 // Len returns the number of locked files.
 func (l *Locks) Len() int { return len(l.files) }
 
-// Release releases the locks.
+// Release releases the locks, so that a server can start on the data directory.
 func (l *Locks) Release() {
 	for _, f := range l.files {
 		_ = f.Close() // Nothing was written.

@@ -66,7 +66,7 @@ func history(dir *os.Root) string {
 	return ""
 }
 
-// own are the system schemas.
+// own are the system schemas, which every server has. All other schemas belong to users.
 var own = []string{"mysql", "performance_schema", "sys"}
 
 // HasDatabase reports whether a data directory contains a user's database, which is a directory that is not a system

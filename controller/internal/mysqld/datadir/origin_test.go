@@ -51,8 +51,8 @@ func TestHasDatabase(t *testing.T) {
 	}
 }
 
-// TestVersionOfPairs checks that the first source is used, unless a server of that version cannot have used these
-// files.
+// TestVersionOfPairs checks which version is returned if two sources have different ones. The source that Version
+// lists first must win, unless a server of that version cannot have used these files.
 func TestVersionOfPairs(t *testing.T) {
 	const history, dictionary, info = "mysql_upgrade_history", "mysql.ibd", "mysql_upgrade_info"
 	since84 := map[string]string{history: `{"upgrade_history":[{"version":"8.4.6"},{"version":"9.7.4"}]}`, dictionary: ""}

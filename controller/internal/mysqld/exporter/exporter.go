@@ -1,5 +1,5 @@
-// Package exporter runs mysqld_exporter next to a server. It never exits on its own, because the pod of the server is
-// not ready while one of its containers is not running.
+// Package exporter runs mysqld_exporter next to a server. The program that runs it never exits on its own, because the
+// pod of the server is not ready while one of its containers is not running.
 package exporter
 
 import (
@@ -19,8 +19,8 @@ import (
 const program = "mysqld_exporter"
 
 const (
-	// pollInterval is the interval at which the file with the account is read. The kubelet updates the file about once a
-	// minute.
+	// pollInterval is the interval at which the my.cnf with the exporter's account is read. The kubelet updates the
+	// file about once a minute.
 	pollInterval = 2 * time.Second
 	// firstPause and longestPause limit the time between two starts. The time doubles with each start, and begins again
 	// after the exporter has run for the longest time.
@@ -30,16 +30,16 @@ const (
 	stopTime = 5 * time.Second
 )
 
-// An Exporter runs the exporter of the image.
+// An Exporter starts mysqld_exporter, and starts it again when the process exits or when its account changes.
 type Exporter struct {
 	// Account is the path of a my.cnf with the account of the exporter and the socket of the server.
 	Account string
-	// Port is the port of the metrics.
+	// Port is the TCP port on which mysqld_exporter serves the metrics.
 	Port int
-	// Output receives the log.
+	// Output receives the log of mysqld_exporter, and a line about each restart.
 	Output io.Writer
 
-	// command returns the command of the exporter. It is nil for the real program.
+	// command returns the exec.Cmd that starts mysqld_exporter. If it is nil, the program in the PATH is started.
 	command func(args ...string) *exec.Cmd
 	// poll and pause replace pollInterval and firstPause in tests.
 	poll, pause time.Duration
@@ -86,7 +86,8 @@ func (e *Exporter) awaitAccount(ctx context.Context) []byte {
 	return nil
 }
 
-// serve runs the exporter once. It returns when the exporter exits, or when the account differs from the given one.
+// serve runs mysqld_exporter once. It returns when the process exits, or when the account in the my.cnf differs from
+// the given one.
 func (e *Exporter) serve(ctx context.Context, account []byte) (isChanged bool, err error) {
 	if ctx.Err() != nil {
 		return false, ctx.Err()
@@ -116,7 +117,7 @@ func (e *Exporter) serve(ctx context.Context, account []byte) (isChanged bool, e
 	}
 }
 
-// stopProcess stops the exporter if it is running.
+// stopProcess stops mysqld_exporter, and kills it if it does not exit within stopTime.
 func stopProcess(p *process.Process) {
 	if p.Ended() {
 		return

@@ -104,7 +104,8 @@ func TestCrashes(t *testing.T) {
 	missing.await(t, "cannot start mysqld_exporter: fork/exec /nonexistent/mysqld_exporter", 2)
 }
 
-// TestNewAccount checks that the exporter starts again with a changed account. It continues without the file.
+// TestNewAccount checks that the exporter is started again if the account in its file changes. If the file is deleted,
+// the exporter must keep running.
 func TestNewAccount(t *testing.T) {
 	r := start(t, "sh", "-c", "echo runs; trap 'echo stops; exit' TERM; while :; do sleep 0.01; done", "sh")
 	r.write(t, "one")

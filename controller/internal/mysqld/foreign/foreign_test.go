@@ -46,7 +46,7 @@ func (tr tree) open(t *testing.T) *os.Root {
 	return root
 }
 
-// with returns the entries of two trees. The entries of the second one are below a directory.
+// with returns a tree with the entries of tr, and with the entries of more below the directory dir.
 func (tr tree) with(dir string, more tree) tree {
 	out := maps.Clone(tr)
 	for name, text := range more {
@@ -61,7 +61,7 @@ func (tr tree) with(dir string, more tree) tree {
 	return out
 }
 
-// Data directories of MySQL 8.0 and newer, and of older servers.
+// Files of data directories of MySQL 8.0 and newer, and of older servers.
 var (
 	mysql80 = tree{"ibdata1": "", "mysql.ibd": "", "mysql/": "", "shop/t.ibd": "", "#innodb_redo/#ib_redo1": ""}
 	mysql57 = tree{"ibdata1": "", "mysql/user.frm": "", "shop/t.frm": ""}
@@ -158,7 +158,7 @@ func galera(seqno, last string) string {
 		"\nsafe_to_bootstrap: " + last + "\n"
 }
 
-// TestCheck checks what is refused. The reason of each refusal ends with the next step.
+// TestCheck checks which data directories Check refuses. The reason of each refusal must end with the next step.
 func TestCheck(t *testing.T) {
 	header := func(flags string) string {
 		return strings.Repeat("\x00", 25) + "\x08" + strings.Repeat("\x00", 28) + flags

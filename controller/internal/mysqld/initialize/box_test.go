@@ -46,7 +46,7 @@ type box struct {
 	// files.
 	Settings string `json:",omitempty"`
 	Validate bool   `json:",omitempty"`
-	// Load loads a dump.
+	// Load makes the box load a dump.
 	Load *loading `json:",omitempty"`
 }
 
@@ -89,13 +89,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A box uses these directories.
+// Directories in the root file system of a box: the data volume and the server's socket.
 const (
 	boxVolume  = "/data"
 	boxSockets = "/tmp/sockets"
 )
 
-// play is the main function of the first process.
+// play is the main function of the first process in a box. It does what the fields of the box request.
 func (b *box) play() error {
 	if err := b.enter(); err != nil {
 		return fmt.Errorf("cannot enter: %w", err)
@@ -234,7 +234,7 @@ func oneOf(programs ...string) string {
 	return programs[0]
 }
 
-// A run is a started box.
+// A run is a running box: its first process and the output of that process.
 type run struct {
 	cmd  *exec.Cmd
 	out  *bytes.Buffer

@@ -68,7 +68,7 @@ func (l *Loading) run(ctx context.Context, r *agent.Report) error {
 	return errors.Join(os.Remove(l.Dump(l.Object)), m.Complete()) // The space of the dump is needed for the data.
 }
 
-// make creates the database. Its temporary server has exited when make returns.
+// make creates the database from the dump. Its temporary server has exited when make returns.
 func (l *Loading) make(ctx context.Context) error {
 	i := &Initialization{Sockets: l.Sockets, Output: l.Output}
 	s, err := i.startEntrypoint(l.Data(), sql.NewPassword(), whileLoading...)
@@ -85,7 +85,6 @@ func (l *Loading) make(ctx context.Context) error {
 	return s.stop(ctx)
 }
 
-// load loads the dump into a running server.
 func (l *Loading) load(ctx context.Context, s *server) error {
 	f, err := os.Open(l.Dump(l.Object))
 	if err != nil {
@@ -248,7 +247,7 @@ func (r *countingReader) Read(p []byte) (int, error) {
 // tailBytes is the number of bytes that are kept from the end of a dump. The last line is shorter.
 const tailBytes = 512
 
-// A tailReader keeps the last bytes that it has read.
+// A tailReader keeps the last bytes of a dump, so that check can find the end mark.
 type tailReader struct {
 	from io.Reader
 	tail []byte

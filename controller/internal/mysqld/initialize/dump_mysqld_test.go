@@ -44,7 +44,7 @@ func (b box) importNew(t *testing.T, l loading, dump []byte) (out string, err er
 	return out, err
 }
 
-// enterAs runs the initialization of the instance after the import of its dump.
+// enterAs runs the initialization of the instance after the import of its dump. It sets the password of root.
 func (b box) enterAs(t *testing.T, password string) {
 	t.Helper()
 	b.Serve, b.Load, b.Initialize = nil, nil, &initialization{XR: "uid", Password: password}

@@ -49,7 +49,8 @@ var gtids = []string{"loose_gtid_mode = ON", "loose_enforce_gtid_consistency = O
 	"loose_gtid_mode = OFF", "loose_enforce_gtid_consistency = OFF", "[mysqld-5.7]", "loose_gtid_mode = OFF",
 	"loose_enforce_gtid_consistency = OFF"}
 
-// noGTIDs are the defaults of MySQL before 9.7. binaryLog is the default of all versions.
+// noGTIDs are my.cnf lines with the defaults of MySQL before 9.7. binaryLog is the line with the default of all
+// versions.
 var (
 	noGTIDs   = []string{binaryLog, "gtid_mode = OFF", "enforce_gtid_consistency = OFF"}
 	binaryLog = "log_bin = binlog"

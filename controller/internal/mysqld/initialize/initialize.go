@@ -143,7 +143,7 @@ func decideStep(hasData, allowed bool, nothing func() error) (step, error) {
 	return create, nil
 }
 
-// makeDatabase creates the database in a directory.
+// makeDatabase creates the database in the directory dir with the image's entrypoint, and sets the requested password.
 func (i *Initialization) makeDatabase(ctx context.Context, r *agent.Report, dir string) error {
 	s, err := i.startEntrypoint(dir, sql.NewPassword())
 	if err != nil {

@@ -57,7 +57,6 @@ func (i *Initialization) startEntrypoint(dir string, generated sql.Password, opt
 			writable, options)...)
 }
 
-// socket returns the path of the server's socket.
 func (i *Initialization) socket() string { return filepath.Join(i.Sockets, "s") }
 
 // runEntrypoint starts the entrypoint with options for the server.
@@ -168,14 +167,14 @@ func (s *server) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return (&net.Dialer{}).DialContext(ctx, "unix", s.socket)
 }
 
-// sql returns the access to a server that was just started. The timeouts are long, because many servers may start at
-// the same time, and a failed initialization has to start again.
+// sql returns the connection parameters for a server that was just started. The timeouts are long, because many
+// servers may start at the same time, and a failed initialization has to start again.
 func (s *server) sql() sql.Server {
 	return sql.Server{Address: "localhost", Dial: s.dial, Hidden: []sql.Password{s.generated},
 		Trust: sql.Trust{AnyServer: true}, Times: &sql.Times{Handshake: answerTime, Session: answerTime}}
 }
 
-// takeOver makes the requested password the only valid one, and returns the version of the server.
+// takeOver makes the requested password the only valid one of root, and returns the version of the server.
 func (s *server) takeOver(ctx context.Context, wanted sql.Password) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()

@@ -26,7 +26,7 @@ func (b box) with(t *testing.T, lines ...string) box {
 	return b
 }
 
-// validate validates the settings of the box.
+// validate runs a Validation in the box, and returns its output.
 func (b box) validate(t *testing.T) (string, error) {
 	t.Helper()
 	b.Initialize, b.Serve, b.Validate = nil, nil, true

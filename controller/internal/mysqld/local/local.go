@@ -24,7 +24,7 @@ const (
 	handshakeTime = 5 * time.Second
 )
 
-// A Command returns the command for a server's program. Tests use it to replace exec.Command.
+// A Command returns the exec.Cmd that starts a server's program. Tests use it to replace exec.Command.
 type Command func(program string, args ...string) *exec.Cmd
 
 // Start starts a server's program. It writes the server's errors to out.

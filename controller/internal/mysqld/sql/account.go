@@ -23,7 +23,7 @@ const (
 
 var passwordPlugins = []string{cachingSHA2, native, "sha256_password", "ed25519", "parsec"}
 
-// An Account is a root account.
+// An Account is an account of the user root in a server. Each Host pattern has its own account.
 type Account struct {
 	// Host is the pattern for the hosts of clients.
 	Host string

@@ -76,7 +76,7 @@ func (e *talkError) Error() string { return e.text }
 
 func (e *talkError) Unwrap() error { return e.cause }
 
-// wrapError wraps an error of the driver or the guard.
+// wrapError adds the failed operation (doing) to an error of the driver or the guard.
 func (s *Session) wrapError(err error, doing string) error {
 	err = s.guard.explain(err)
 	if e := s.convert(err, doing); e != nil {
@@ -85,7 +85,8 @@ func (s *Session) wrapError(err error, doing string) error {
 	return &talkError{text: "cannot " + doing + ": " + s.printable(err.Error()), cause: err}
 }
 
-// wrapSecret wraps an error of a statement that contains a password.
+// wrapSecret is like wrapError for a statement that contains a password. It omits the server's message, which may
+// quote it.
 func (s *Session) wrapSecret(err error, doing string) error {
 	err = s.wrapError(err, doing)
 	if e, ok := errors.AsType[*Error](err); ok {
@@ -94,7 +95,7 @@ func (s *Session) wrapSecret(err error, doing string) error {
 	return err
 }
 
-// convert converts an error that the server has sent. It returns nil for other errors.
+// convert returns an error that the server has sent as an Error. It returns nil for all other errors.
 func (s *Session) convert(err error, doing string) *Error {
 	e, ok := errors.AsType[*mysql.MySQLError](err)
 	if !ok {
@@ -238,7 +239,7 @@ var (
 	ErrRetained = errors.New("an account of root already has a retained old password")
 	// ErrNoAccount means that no root account accepts a password.
 	ErrNoAccount = errors.New("root has no account that logs in with a password")
-	// ErrLocked means that another session holds the lock.
+	// ErrLocked means that another session holds the lock for password changes (Session.Lock).
 	ErrLocked = errors.New("another session is changing the password")
 	// ErrSlow means that the server did not answer in time.
 	ErrSlow = errors.New("the server responds too slowly")

@@ -122,7 +122,7 @@ func (g *guard) introduce() error {
 	return g.encrypt()
 }
 
-// encrypt starts TLS on both sides.
+// encrypt starts TLS on both sides of the guard: with the server and with the driver.
 func (g *guard) encrypt() error {
 	certificate, err := ownCertificate()
 	if err != nil {
@@ -185,7 +185,7 @@ type limitedConn struct {
 // LimitBytes limits how many bytes can be read from a connection. Further reads return an error.
 func LimitBytes(c net.Conn, most int) net.Conn { return &limitedConn{Conn: c, left: most} }
 
-// Read reads within the limit.
+// Read reads from the connection. It returns an error once the limit is reached.
 func (c *limitedConn) Read(p []byte) (int, error) {
 	if c.left == 0 {
 		return 0, ErrTooMuch

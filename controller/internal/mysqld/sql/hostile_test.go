@@ -150,7 +150,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// TestRows checks the limit on rows while the other limits are not reached.
+// TestRows checks that a result with more than maxRows rows is refused, even if it is below the other limits.
 func TestRows(t *testing.T) {
 	for _, trick := range hostile.Tricks() {
 		if trick.Name != "rows" {
@@ -173,7 +173,7 @@ func TestRows(t *testing.T) {
 	t.Error("there is no such trick")
 }
 
-// anything is a Scanner for any value.
+// anything is a sql.Scanner that accepts any column value.
 type anything struct{}
 
 func (*anything) Scan(any) error { return nil }

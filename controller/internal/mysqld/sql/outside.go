@@ -20,7 +20,7 @@ type Outside struct {
 	Tablespace bool
 }
 
-// maxOutside is the maximum number of results.
+// maxOutside is the maximum number of entries that OutsideData returns.
 const maxOutside = 20
 
 // OutsideData returns the data outside of the data directory, up to maxOutside entries.
@@ -55,8 +55,8 @@ func outsideQuery(v version.Version) string {
 		"LOG') AND FILE_NAME LIKE '/%'"
 }
 
-// outsideOf returns the entry for a tablespace. A tablespace with a single table has the name schema/table, and for a
-// partition schema/table#P#partition.
+// outsideOf returns the Outside for a tablespace and its path. A tablespace with a single table has the name
+// schema/table, and a partition has schema/table#P#partition. Other names are general tablespaces.
 func outsideOf(name, place string) Outside {
 	schema, table, single := strings.Cut(name, "/")
 	if !single {

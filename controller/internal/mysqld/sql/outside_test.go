@@ -50,7 +50,8 @@ func TestPrefixOf(t *testing.T) {
 	}
 }
 
-// TestOutsideText checks that the text contains tables, paths and the statement that moves them.
+// TestOutsideText checks that the message about data outside of the data directory contains the tables, their paths
+// and the statement that moves them.
 func TestOutsideText(t *testing.T) {
 	if got := OutsideText(nil); got != "" {
 		t.Errorf("without any: %q", got)

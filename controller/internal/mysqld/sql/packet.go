@@ -27,7 +27,7 @@ const (
 	firstNumber = 1
 )
 
-// The first byte of a packet determines its kind.
+// Kinds of packets. The first byte of a packet determines its kind.
 const (
 	kindOK     = 0x00
 	kindMore   = 0x01

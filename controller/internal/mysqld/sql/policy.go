@@ -124,8 +124,8 @@ func below(n int) int {
 	return int(i.Int64())
 }
 
-// passwordFor returns a password for a new account on a server with rules. otherwise is what a user can do instead of
-// changing the rules, if no password follows them.
+// passwordFor returns a password for a new account that follows the server's rules. If none can follow them, the error
+// suggests to change the rules, or to do what otherwise describes.
 func passwordFor(r PasswordRules, otherwise string) (Password, error) {
 	p := newPassword(r)
 	if len(p) > maxPassword {

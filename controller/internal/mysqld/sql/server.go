@@ -112,7 +112,7 @@ func (s Server) openSession(ctx context.Context, p Password) (*Session, error) {
 	return out, nil
 }
 
-// config returns the configuration of one connection. The driver modifies it if the server has no TLS.
+// config returns the driver's configuration for one connection. The driver modifies it if the server has no TLS.
 func (s Server) config(p Password, conn net.Conn) *mysql.Config {
 	c := mysql.NewConfig()
 	c.User, c.Passwd = s.User, string(p)

@@ -38,7 +38,8 @@ func TestKeepsOld(t *testing.T) {
 	}
 }
 
-// TestTooOld checks that the error names the oldest supported version.
+// TestTooOld checks that a server without the required ALTER USER statement is refused. The error must contain the
+// oldest supported version.
 func TestTooOld(t *testing.T) {
 	for text, want := range map[string]string{
 		"5.6.24": "MySQL 5.7.6", "5.7.5": "MySQL 5.7.6", "5.7.6": "", "9.7.4": "", "5.5.5-10.3.39-MariaDB": "MariaDB 10.4",

@@ -33,7 +33,7 @@ func (h heard) Write(p []byte) (int, error) {
 
 const host = "db.default.svc"
 
-// made returns a server certificate and a pool with its CA.
+// made returns a new server certificate, and a pool with the CA that signed it.
 func made(t *testing.T, timestamp time.Time, names ...string) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	authority, err := certificate.NewAuthority(timestamp, "test")

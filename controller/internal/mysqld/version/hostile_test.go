@@ -52,7 +52,7 @@ func TestHostileProgram(t *testing.T) {
 	}
 }
 
-// gone checks that a process has exited. A zombie counts as exited.
+// gone checks that a process of the hostile program has exited. A zombie is accepted.
 func gone(t *testing.T, pid string) {
 	t.Helper()
 	n, err := strconv.Atoi(pid)

@@ -9,7 +9,7 @@ import (
 // A Step describes whether a server upgrades an existing data directory when it starts.
 type Step int
 
-// These are the possible steps.
+// Possible steps from the version that last used a data directory to the version that starts on it.
 const (
 	// None means that the version is the same, so the files are not upgraded. The server can recover from an unclean
 	// shutdown.
@@ -18,7 +18,6 @@ const (
 	Upgrade
 )
 
-// A series is a release series.
 type series struct{ major, minor int }
 
 // mysqlSeries contains the release series in order. MySQL upgrades from a station (a bugfix or LTS series) to any

@@ -142,7 +142,7 @@ func parse(t *testing.T, text string) Version {
 	return v
 }
 
-// TestAsk runs programs that respond like real servers.
+// TestAsk checks the version that Ask returns for a program whose output is that of mysqld --version.
 func TestAsk(t *testing.T) {
 	dir := t.TempDir()
 	script := "#!/bin/sh\n[ \"$*\" = '--no-defaults --version' ] && echo '/usr/sbin/mysqld  Ver 8.4.6 for Linux on " +

@@ -50,7 +50,7 @@ func (o *Objects) Set(key string, raw []byte) {
 	}
 }
 
-// Clone returns a copy.
+// Clone returns a copy of the bucket's objects.
 func (o *Objects) Clone() *Objects {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -67,7 +67,7 @@ type Fault struct {
 	Crashes bool
 }
 
-// A Bucket is a client of a bucket in memory. It implements the interface of package logarchive.
+// A Bucket is a client of a bucket in memory. It implements the interface bucket of package logarchive.
 type Bucket struct {
 	*Objects
 
@@ -83,7 +83,7 @@ func missing(verb, key string) error {
 	return &store.Error{Kind: store.NotFound, Verb: verb, Key: key, Err: errors.New("no such key")}
 }
 
-// ReadSmall implements the interface.
+// ReadSmall implements the interface bucket of package logarchive.
 func (b *Bucket) ReadSmall(ctx context.Context, key string, _ int64) (out []byte, err error) {
 	err = b.run(ctx, "read", key, func() error {
 		raw, ok := b.content[key]
@@ -96,7 +96,7 @@ func (b *Bucket) ReadSmall(ctx context.Context, key string, _ int64) (out []byte
 	return out, err
 }
 
-// Put implements the interface.
+// Put implements the interface bucket of package logarchive.
 func (b *Bucket) Put(ctx context.Context, key string, raw []byte) error {
 	raw = slices.Clone(raw)
 	return b.run(ctx, "put", key, func() error {
@@ -105,7 +105,7 @@ func (b *Bucket) Put(ctx context.Context, key string, raw []byte) error {
 	})
 }
 
-// PutIf implements the interface. The ETag must be empty.
+// PutIf implements the interface bucket of package logarchive. The ETag must be empty.
 func (b *Bucket) PutIf(ctx context.Context, key string, raw []byte, _ string) error {
 	raw = slices.Clone(raw)
 	return b.run(ctx, "putIf", key, func() error {
@@ -117,7 +117,7 @@ func (b *Bucket) PutIf(ctx context.Context, key string, raw []byte, _ string) er
 	})
 }
 
-// BeginUpload implements the interface.
+// BeginUpload implements the interface bucket of package logarchive.
 func (b *Bucket) BeginUpload(ctx context.Context, key string) (id string, err error) {
 	err = b.run(ctx, "begin", key, func() error {
 		b.counter++
@@ -128,7 +128,7 @@ func (b *Bucket) BeginUpload(ctx context.Context, key string) (id string, err er
 	return id, err
 }
 
-// PutPart implements the interface.
+// PutPart implements the interface bucket of package logarchive.
 func (b *Bucket) PutPart(ctx context.Context, key, id string, number int, body io.Reader, size int64,
 	_ string) (store.Part, error) {
 	raw, err := io.ReadAll(body)
@@ -144,7 +144,7 @@ func (b *Bucket) PutPart(ctx context.Context, key, id string, number int, body i
 	})
 }
 
-// CompleteUpload implements the interface.
+// CompleteUpload implements the interface bucket of package logarchive.
 func (b *Bucket) CompleteUpload(ctx context.Context, key, id string, parts []store.Part) error {
 	return b.run(ctx, "complete", key, func() error {
 		raw := []byte{}
@@ -157,7 +157,7 @@ func (b *Bucket) CompleteUpload(ctx context.Context, key, id string, parts []sto
 	})
 }
 
-// AbortUpload implements the interface.
+// AbortUpload implements the interface bucket of package logarchive.
 func (b *Bucket) AbortUpload(ctx context.Context, key, id string) error {
 	return b.run(ctx, "abort", key, func() error {
 		delete(b.uploads, id)
@@ -165,7 +165,7 @@ func (b *Bucket) AbortUpload(ctx context.Context, key, id string) error {
 	})
 }
 
-// Find implements the interface.
+// Find implements the interface bucket of package logarchive.
 func (b *Bucket) Find(ctx context.Context, dir string, limit int, isWanted func(string) bool) (out []store.Object,
 	hasMore bool, err error) {
 	err = b.run(ctx, "find", dir, func() error {
@@ -179,7 +179,7 @@ func (b *Bucket) Find(ctx context.Context, dir string, limit int, isWanted func(
 	return out[:min(limit, len(out))], len(out) > limit, err
 }
 
-// Prefixes implements the interface.
+// Prefixes implements the interface bucket of package logarchive.
 func (b *Bucket) Prefixes(ctx context.Context, dir string, _ int) (out []string, err error) {
 	err = b.run(ctx, "folders", dir, func() error {
 		for key := range b.content {
@@ -193,7 +193,7 @@ func (b *Bucket) Prefixes(ctx context.Context, dir string, _ int) (out []string,
 	return out, err
 }
 
-// Delete implements the interface.
+// Delete implements the interface bucket of package logarchive.
 func (b *Bucket) Delete(ctx context.Context, key string) error {
 	return b.run(ctx, "delete", key, func() error {
 		delete(b.content, key)
@@ -201,7 +201,7 @@ func (b *Bucket) Delete(ctx context.Context, key string) error {
 	})
 }
 
-// Stat implements the interface.
+// Stat implements the interface bucket of package logarchive.
 func (b *Bucket) Stat(ctx context.Context, key string) (out store.Object, err error) {
 	err = b.run(ctx, "stat", key, func() error {
 		raw, ok := b.content[key]
@@ -214,7 +214,7 @@ func (b *Bucket) Stat(ctx context.Context, key string) (out store.Object, err er
 	return out, err
 }
 
-// run runs a request with the fault that Inject returns.
+// run executes the request, unless the fault that Inject returns prevents it.
 func (b *Bucket) run(ctx context.Context, verb, key string, request func() error) error {
 	var f Fault
 	switch {

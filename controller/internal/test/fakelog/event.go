@@ -68,7 +68,7 @@ func Format(hasChecksums bool) binlog.Format {
 	return r.Format()
 }
 
-// A Transaction is one transaction in the log. Its parts are events.
+// A Transaction is one transaction in the binary log of the fake server. Its Parts are binary log events.
 type Transaction struct {
 	binlog.Begin
 

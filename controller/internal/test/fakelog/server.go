@@ -34,7 +34,7 @@ type Generation struct {
 	purged int
 }
 
-// A Server is a fake server. Its clock is the clock of the process plus an offset.
+// A Server is a fake MySQL server with a binary log in memory. Its clock is the clock of the process plus an offset.
 type Server struct {
 	// IsRandom is true if transactions contain random bytes, which cannot be compressed.
 	IsRandom bool
@@ -207,7 +207,7 @@ func (s *Server) Rewind(lost int) {
 	s.Break()
 }
 
-// upTo returns the positions up to a last one.
+// upTo returns the positions that are at most last.
 func upTo(all map[int]bool, last int) map[int]bool {
 	out := maps.Clone(all)
 	maps.DeleteFunc(out, func(i int, _ bool) bool { return i > last })
@@ -233,7 +233,7 @@ var (
 	errPurged = &mysql.MyError{Code: mysql.ER_MASTER_FATAL_ERROR_READING_BINLOG, Message: "purged"}
 )
 
-// Connect logs in.
+// Connect opens a Stream of the binary log, as a login to the server.
 func (s *Server) Connect(context.Context) (*Stream, binlog.State, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -274,7 +274,7 @@ func (s *Server) breakAll() {
 	}
 }
 
-// A Stream is a connection. It implements logarchive.Stream.
+// A Stream is a connection that reads the binary log of the fake server. It implements logarchive.Stream.
 type Stream struct {
 	server     *Server
 	generation *Generation

@@ -21,7 +21,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/test/storetest"
 )
 
-// StoreName is the name of the BackupStore.
+// StoreName is the name of the BackupStore in the settings of the gateway.
 const StoreName = "offsite"
 
 // A Gateway is a running gateway for a store.
@@ -68,19 +68,19 @@ func Start(t *testing.T, identity string) *Gateway {
 	return g
 }
 
-// Serve serves the store with another identity.
+// Serve changes the settings of the gateway: it serves the store with this identity.
 func (g *Gateway) Serve(t *testing.T, identity string) {
 	t.Helper()
 	g.serve(t, StoreName, identity)
 }
 
-// ServeAs serves the store under another name.
+// ServeAs changes the settings of the gateway: it serves the store under this name.
 func (g *Gateway) ServeAs(t *testing.T, name string) {
 	t.Helper()
 	g.serve(t, name, "")
 }
 
-// MountDir returns a Job's directory with a token for a grant.
+// MountDir creates the directory that a Job mounts to access the gateway. It contains a token for the grant.
 func (g *Gateway) MountDir(t *testing.T, grant gateway.Grant) string {
 	t.Helper()
 	grant.Store = StoreName
@@ -101,7 +101,8 @@ func (g *Gateway) Client(t *testing.T, grant gateway.Grant) *gateway.Client {
 	return c
 }
 
-// PrefixOf returns a Job's directory with a token for a server.
+// PrefixOf creates the directory that a Job mounts to access a gateway: the URL and the CA of the server, and the
+// token.
 func PrefixOf(t *testing.T, s *httptest.Server, token string) string {
 	t.Helper()
 	dir := t.TempDir()

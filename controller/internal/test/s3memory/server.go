@@ -58,7 +58,7 @@ func (m *Server) CA() string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: m.http.Certificate().Raw}))
 }
 
-// Settings returns the settings of the bucket.
+// Settings returns the settings with which package store opens the bucket of this server.
 func (m *Server) Settings() store.Settings {
 	return store.Settings{Endpoint: m.http.URL, Bucket: "bucket", Region: "us-east-1", PathStyle: true, CA: m.CA(), AccessKey: "access",
 		SecretKey: "secret"}
