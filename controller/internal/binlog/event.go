@@ -135,7 +135,7 @@ func (f format) previousGTIDs(before Set) (event, error) {
 		return nil, err
 	}
 	out := make(event, headerSize, headerSize+len(encoded)+checksumSize)
-	copy(out, f.event[:headerSize]) // The time and the server_id are those of the format description.
+	copy(out, f.event[:headerSize]) // The format description has the same time and server_id.
 	out[4] = typePreviousGTIDs
 	binary.LittleEndian.PutUint32(out[13:], 0)
 	binary.LittleEndian.PutUint16(out[17:], 0)

@@ -191,8 +191,8 @@ func (c *passwordReconciler) isHeld(ctx context.Context, s *instance.State) (boo
 	return s.Ephemeral(), err
 }
 
-// orNotLetIn reports some errors of a reconcile in the status and returns no error: the namespace has not opted in, a
-// Secret belongs to a different owner, or there is no certificate yet.
+// orNotLetIn reports some errors of a reconcile in the status, and returns no error for them. They mean that the namespace
+// has not opted in, that a Secret belongs to a different owner, or that there is no certificate yet.
 func (c *passwordReconciler) orNotLetIn(ctx context.Context, s *instance.State, result reconcile.Result,
 	err error) (reconcile.Result, error) {
 	_, notLetIn := errors.AsType[*secrets.NotLetInError](err)

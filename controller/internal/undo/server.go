@@ -12,7 +12,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// A Server is a session with one of the three MySQL servers that an undo compares.
+// A Server is a session with a MySQL server. An undo compares three of them.
 type Server struct {
 	db   *sql.DB
 	conn *sql.Conn

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// notTheCopy matches error messages of mysqld that are not caused by the copy of the data: no space, no memory, no
-// permission, or an option that this mysqld does not support.
+// notTheCopy matches error messages of mysqld that are not caused by the copy of the data. Such causes are no space, no
+// memory, no permission, or an option that this mysqld does not support.
 var notTheCopy = regexp.MustCompile(`(?i)` + strings.Join([]string{
 	`no space left`, `disk is full`, `disk quota`, `\berrno: 28\b`, `error number 28\b`,
 	`out of memory`, `cannot allocate memory`,
