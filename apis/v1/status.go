@@ -367,7 +367,7 @@ type BackupsStatus struct {
 	Recent []ListedBackup `json:"recent,omitempty"`
 }
 
-// A LastBackup is the newest verified backup of a claim name.
+// A LastBackup is the newest verified backup of all instances that have had the same name in the same namespace.
 type LastBackup struct {
 	// Name of the Backup.
 	Name string `json:"name"`

@@ -273,7 +273,7 @@ func checkFromKind(r *resolved, path *field.Path) field.ErrorList {
 		return field.ErrorList{field.Invalid(path, clipText(kind), "use MySQL for an instance with a claim, or "+
 			v1.GroupVersion.WithKind(v1.KindMySQL).GroupKind().String()+" for an instance without a claim")}
 	case r.spec.Restore.From == nil:
-		return field.ErrorList{field.Forbidden(path, "requires from. Set from, or remove fromKind")}
+		return field.ErrorList{field.Forbidden(path, "restore.fromKind requires restore.from. Set restore.from, or remove restore.fromKind")}
 	}
 	return nil
 }
