@@ -281,7 +281,8 @@ func TestEveryFieldHasAReach(t *testing.T) {
 	}
 }
 
-// with sets the value at a field's path.
+// with sets a field of the claim's spec, such as backup.schedule.cron, to a value. For a map, key is the key of the
+// value. It also sets other fields that the API requires together with this field.
 func (c *caller) with(field, key string, value any) *caller {
 	for _, rival := range [][]string{{"password", "passwordSecretRef"}, {"storage_size", "storageSize"}} {
 		for i, name := range rival {
@@ -374,7 +375,8 @@ var imports = map[string]func() any{
 	"dump":   func() any { return map[string]any{"storeRef": map[string]any{"name": "offsite"}, "name": "a.sql"} },
 }
 
-// below wraps a value for a field in a list or a map. path is the part of the field's path after the first [].
+// below wraps a value in the list, map and objects that contain its field. path is the part of the field's path after
+// the first [].
 func below(path, field, key string, value any) any {
 	if path == "" && len(reaches[field].keys) > 0 {
 		return map[string]any{key: value}
@@ -592,7 +594,7 @@ func (g *guard) isNamed(key string) bool {
 	return name != "" && key == v1.BackupKey(g.instance.Namespace, name)
 }
 
-// kinds lists the kinds that may be composed.
+// kinds lists the kinds that the function may compose for a claim.
 var kinds = []string{"PersistentVolume", "PersistentVolumeClaim", "Secret", "ConfigMap", "Deployment", "Service", "Job",
 	"NetworkPolicy"}
 

@@ -22,7 +22,7 @@ func chooseStart(r *resolved, password string) (start, error) {
 	if s, ok := waitsForChoice(r, password); ok && (unfinished == nil || r.XR.Status.PreviousBackup != "") {
 		return s, nil
 	}
-	if b := unfinished; b != nil { // The controller also waits for it.
+	if b := unfinished; b != nil { // The controller also waits for the unfinished backup.
 		return blockServer(v1.ReasonWaiting,
 			"Backup %q of a previous %s with this name is not finished (%s). The server starts after the backup%s",
 			b.BackupName(), r.instance.Kind, phaseOf(b), inSentence(b.Status.Message)), nil
@@ -184,7 +184,7 @@ func chooseNamed(r *resolved, name string) (start, error) {
 	return startFrom(r, b)
 }
 
-// otherClaim returns the instance whose newest backup is to be restored.
+// otherClaim returns the instance that spec.restore.from names, whose newest backup is to be restored.
 func otherClaim(r *resolved) v1.Instance {
 	return r.spec.Restore.Source(r.instance)
 }
@@ -329,7 +329,8 @@ func startFrom(r *resolved, b *v1.BackupRecord) (start, error) {
 	}), nil
 }
 
-// checkFits refuses a volume that is smaller than the volume of the backup. It ignores a hostPath, which has no size.
+// checkFits refuses to restore a backup to a volume that is smaller than the volume that was backed up. It ignores a
+// hostPath, which has no size.
 func checkFits(r *resolved, b *v1.BackupRecord) error {
 	current, err := v1.ParseSize(b.Spec.StorageSize)
 	if err != nil || r.hostPath || r.size.Cmp(current) >= 0 {

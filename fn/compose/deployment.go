@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// gracePeriod is the time in seconds that InnoDB has to flush its buffer pool. The backup of a server that was
-	// killed cannot be upgraded.
+	// gracePeriod is the time in seconds that InnoDB has to flush its buffer pool before the kubelet kills the server.
+	// MySQL cannot upgrade the backup of a server that was killed.
 	gracePeriod int64 = 600
 	// startupProbes is the maximum number of startup probes. With one probe per second, the server has a day to start.
 	// Recovery of a large redo log can take long, and a restart would begin it again.
