@@ -112,7 +112,7 @@ func marshal(t *testing.T, o any) []byte {
 	return append([]byte(header), b...)
 }
 
-// A generator generates schemas from the types of package v1.
+// A generator generates the OpenAPI schemas for the CRDs and XRDs from the Go types of package v1.
 type generator struct {
 	parser *crd.Parser
 	pkg    *loader.Package
