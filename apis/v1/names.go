@@ -274,7 +274,7 @@ func StoreLogPrefix(i BackedUpInstance) string {
 	return path.Join(StoreLayout+"-log", string(i.NamespaceUID), string(i.XR))
 }
 
-// timelinePattern matches the name of a timeline, an archived binary log without gaps.
+// timelinePattern matches the name of a timeline: a sequence of segments of the archived binary log without a gap.
 var timelinePattern = regexp.MustCompile(`^\d{14}-[a-z0-9]{10}$`)
 
 // LogPrefix returns the prefix of the archived binary log that continues a backup, or "" if the backup is not in a

@@ -209,8 +209,8 @@ func (d *demo) change(ctx context.Context) error {
 	return err
 }
 
-// enterRefusable shows a login with the old password. The login may fail, because not every server keeps an old
-// password.
+// enterRefusable shows a login with the old password after a password change. The login may fail, because not every
+// server keeps an old password.
 func (d *demo) enterRefusable(ctx context.Context, login command) error {
 	printed, err := d.kube.show(ctx, login)
 	if err != nil && !strings.Contains(printed, accessDenied) {
@@ -222,7 +222,7 @@ func (d *demo) enterRefusable(ctx context.Context, login command) error {
 	return nil
 }
 
-// refused waits until a login is refused.
+// refused waits until the server refuses a login with the old password.
 func (d *demo) refused(ctx context.Context, login command) error {
 	start := time.Now()
 	return d.poll(ctx, func(ctx context.Context) error {
