@@ -141,14 +141,15 @@ func addArgument(t *testing.T, argument string) {
 	t.Cleanup(func() { set(before) })
 }
 
-// A filler writes rows of 8 MiB to a server.
+// A filler fills a server's data volume with rows of 8 MiB.
 type filler struct {
 	t      *testing.T
 	server *framework.Server
 	rows   int
 }
 
-// fillUntil writes rows with a pause until a condition is met. Each write must succeed at the first attempt.
+// fillUntil writes rows, with a pause after each, until done returns true. Each write must succeed at the first
+// attempt.
 func (f *filler) fillUntil(subject string, pause time.Duration, done func() bool) {
 	f.t.Helper()
 	deadline := time.Now().Add(15 * time.Minute)
@@ -168,7 +169,7 @@ func (f *filler) fillUntil(subject string, pause time.Duration, done func() bool
 	f.t.Logf("%s after %d rows: %s", subject, f.rows, growthOf(f.t, f.server))
 }
 
-// hasCapacity reports whether the data volume has a size.
+// hasCapacity reports whether the data PVC of the server has at least the given capacity.
 func hasCapacity(t *testing.T, s *framework.Server, want string) bool {
 	t.Helper()
 	c := &corev1.PersistentVolumeClaim{}

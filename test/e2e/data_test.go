@@ -153,7 +153,8 @@ func TestNoAcknowledgedRowIsLost(t *testing.T) {
 	hasAcknowledgedRows(t, s, sessions)
 }
 
-// hasAcknowledgedRows checks that all acknowledged rows of each session exist.
+// hasAcknowledgedRows checks that the server has every row that it has acknowledged to a writer. sessions contains the
+// number of acknowledged rows of each of the writer's sessions.
 func hasAcknowledgedRows(t *testing.T, s *framework.Server, sessions map[int]int) {
 	t.Helper()
 	total := 0
@@ -168,8 +169,8 @@ func hasAcknowledgedRows(t *testing.T, s *framework.Server, sessions map[int]int
 	t.Logf("%d rows were acknowledged in %d sessions", total, len(sessions))
 }
 
-// A writer commits rows one by one and counts the rows that the server has acknowledged. It logs in again when it
-// loses the connection.
+// A writer is a client that commits rows one by one and counts the rows that the server has acknowledged. It logs in
+// again when it loses the connection.
 type writer struct {
 	stop context.CancelFunc
 	// pause is the delay after each row.
@@ -204,7 +205,7 @@ func startWriter(t *testing.T, s *framework.Server, pause time.Duration) *writer
 	return w
 }
 
-// session writes rows until the connection is lost or refused.
+// session logs in and writes rows until the connection is lost or refused.
 func (w *writer) session(ctx context.Context, s *framework.Server, client []string) {
 	w.mu.Lock()
 	w.acknowledged = append(w.acknowledged, 0)
@@ -226,7 +227,7 @@ func (w *writer) session(ctx context.Context, s *framework.Server, client []stri
 	}
 }
 
-// wrote returns an error if fewer rows than want are acknowledged.
+// wrote returns an error if the server has acknowledged fewer than want rows.
 func (w *writer) wrote(want int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -240,7 +241,7 @@ func (w *writer) wrote(want int) error {
 	return nil
 }
 
-// end stops writing and returns the number of acknowledged rows of each session that has any.
+// end stops the writer. It returns the number of acknowledged rows of each session that has any.
 func (w *writer) end() map[int]int {
 	w.stop()
 	w.done.Wait()
@@ -255,7 +256,7 @@ func (w *writer) end() map[int]int {
 	return out
 }
 
-// inserts is a reader that returns INSERT statements endlessly.
+// inserts is the standard input of the writer's mysql client. It returns INSERT statements without end.
 type inserts struct {
 	session, n int
 	pause      time.Duration

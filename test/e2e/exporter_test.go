@@ -69,7 +69,7 @@ func TestExporter(t *testing.T) {
 	})
 }
 
-// servesMetrics waits until the exporter in the server's pod can log in, and checks its pod.
+// servesMetrics waits until the exporter in the server's pod returns metrics of the server, and checks the pod.
 func servesMetrics(t *testing.T, s *framework.Server) {
 	t.Helper()
 	var pod *corev1.Pod

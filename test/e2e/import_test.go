@@ -17,8 +17,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// A foreignServer is a server that is not managed by the product. It is a pod that runs the image as the image's
-// documentation describes. Its data is in the root directory of a volume.
+// A foreignServer is a MySQL server that the product does not manage, and from which a test imports. It is a pod with
+// an image, started as the image's documentation describes. Its data is in the root directory of a volume.
 type foreignServer struct {
 	namespace string
 	pod       *corev1.Pod
@@ -116,7 +116,7 @@ func (f *foreignServer) stop(t *testing.T) {
 	})
 }
 
-// discard is the deletionPolicy with which no backup is taken.
+// discard is the value of deletionPolicy with which a deletion takes no backup.
 const discard = "Discard"
 
 // rowsOf is a query that returns counts and checksums of data of every type.
@@ -125,7 +125,7 @@ SELECT COUNT(*), SUM(CRC32(CONCAT_WS('|', id, customer, total, state, flags, HEX
 SELECT COUNT(*), SUM(CRC32(CAST(doc AS CHAR))) FROM shop.documents;
 SELECT COUNT(*) FROM shop.marks;`
 
-// imports makes the claim import its database. text is the value of spec.restore.import.
+// imports makes the claim import the database of the foreign server. text is the value of spec.restore.import.
 func (f *foreignServer) imports(s *framework.Server, text map[string]any) {
 	s.Spec["restore"] = map[string]any{"import": text}
 	delete(s.Spec, "deletionPolicy")
@@ -152,7 +152,7 @@ func TestImport(t *testing.T) { //nolint:tparallel // The subtests use one serve
 	t.Run("Volume", func(t *testing.T) { f.isCopied(t, s) })
 }
 
-// sees checks that all rows are present as soon as the server accepts clients.
+// sees checks that the query rowsOf returns the result want as soon as the new server accepts clients.
 func sees(t *testing.T, s *framework.Server, want string) {
 	t.Helper()
 	s.Client().FirstAnswer(t, "SELECT 1")

@@ -52,7 +52,7 @@ func (c *mongoClient) insert(t *testing.T, name string) {
 	}
 }
 
-// want checks that the collection contains only the document with the given name.
+// want checks that the collection contains exactly one document, with the given name.
 func (c *mongoClient) want(t *testing.T, name string) {
 	t.Helper()
 	cursor, err := c.Find(t.Context(), bson.D{})

@@ -105,7 +105,7 @@ func refusesQuantity(t *testing.T, s *framework.Server, path []string, text stri
 	}
 }
 
-// systemsAreUnmoved checks that no program that reads claims was OOM-killed.
+// systemsAreUnmoved checks that no pod of Crossplane or the product was OOM-killed.
 func systemsAreUnmoved(t *testing.T) {
 	t.Helper()
 	for _, ns := range systems() {

@@ -71,7 +71,8 @@ const (
 	grace = 2 * time.Minute
 )
 
-// visit calls once 20 times a second, until the test ends or calls end. end also waits for the calls in progress.
+// visit calls once 20 times a second, for example to log in, until the test ends or calls end. end also waits for the
+// calls in progress.
 func visit(t *testing.T, once func(context.Context)) (end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context()) //nolint:gosec // The caller calls it.
@@ -122,7 +123,7 @@ func (v *visitor) entry(password string, err error) {
 	v.logins[password]++
 }
 
-// came waits until the visitor has logged in with the given password.
+// came waits until the simulated application has logged in with the given password.
 func (v *visitor) came(t *testing.T, password string) {
 	t.Helper()
 	framework.Eventually(t, "a login with "+password, func(context.Context) error {
