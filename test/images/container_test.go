@@ -19,8 +19,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/image"
 )
 
-// A container runs an image in its own namespaces, with a read-only root. It is stopped with the test and leaves
-// nothing behind.
+// A container is an image that a test runs in its own namespaces, with a read-only root. It is stopped with the test
+// and leaves nothing behind.
 type container struct {
 	t      *testing.T
 	cmd    *exec.Cmd
@@ -34,8 +34,8 @@ type setup struct {
 	env   []string
 	args  []string
 	uid   int
-	data  string            // A directory of the host. If empty, an in-memory directory is used.
-	files map[string]string // Configuration, scripts and secrets, for both directories of the image.
+	data  string            // A directory of this machine. If empty, an in-memory directory is used.
+	files map[string]string // The files in /etc/mysql/conf.d and in /docker-entrypoint-initdb.d.
 }
 
 const serverTime = 2 * time.Minute
@@ -71,7 +71,7 @@ func start(t *testing.T, s setup) *container {
 		err := c.cmd.Start()
 		started <- err
 		if err == nil {
-			_ = c.cmd.Wait() // The exit code is used.
+			_ = c.cmd.Wait() // ProcessState contains the exit code.
 		}
 		close(c.done)
 	}()
@@ -120,7 +120,7 @@ func (c *container) ready() bool {
 	return true
 }
 
-// stop stops the container as a kubelet does.
+// stop sends SIGTERM to the container, as a kubelet does, and waits until the container has exited.
 func (c *container) stop() {
 	c.t.Helper()
 	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {

@@ -104,7 +104,7 @@ func parse(output string) (map[string]any, error) {
 	}
 }
 
-// lines returns the lines of the values as YAML, so that differences are shown line by line.
+// lines returns the values as lines of YAML, so that differences are shown line by line.
 func lines(all map[string]any) []string {
 	b, _ := yaml.Marshal(all) // It was read from YAML.
 	return strings.Split(string(b), "\n")
