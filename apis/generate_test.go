@@ -199,7 +199,7 @@ func (g *generator) platformCRD(t *testing.T) extv1.CustomResourceDefinition {
 	return out
 }
 
-// deepCopies returns the file that controller-tools generates.
+// deepCopies returns the file with the deep copy functions of package v1, as controller-tools generates it.
 func (g *generator) deepCopies(t *testing.T) []byte {
 	t.Helper()
 	out := &memory{}

@@ -346,7 +346,7 @@ var siblings = map[string]map[string]any{
 	"ipBlock":     {"cidr": "10.0.0.0/7"},
 }
 
-// giveSiblings adds missing siblings to all values below a key.
+// giveSiblings adds the required fields in siblings to all objects below a key that lack them.
 func giveSiblings(key string, value any) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -712,7 +712,7 @@ var forbidden = []string{
 	"runtimeClassName", "hostAliases", "hostname", "generateName", "livenessProbe", "args",
 }
 
-// walk checks all values of an object.
+// walk checks the values of a composed object at all levels, such as its namespace and its tolerations.
 func (g *guard) walk(name, key string, value any) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -756,7 +756,7 @@ func (g *guard) tolerations(name string, value any) {
 	}
 }
 
-// pod checks the pod of the server or of a Job.
+// pod checks the privileges, the containers and the volumes of the server's pod or a Job's pod.
 func (g *guard) pod(name string, pod map[string]any) {
 	onNode := g.hostPath && hasVolume(pod)
 	security, _ := pod["securityContext"].(map[string]any)

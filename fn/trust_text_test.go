@@ -21,7 +21,7 @@ const marker = "zq7marker"
 // path, and the prefix of the fields' names is field.
 type place struct{ path, field string }
 
-// anyField stands for all fields except the password.
+// anyField, as the field of a place, means all fields except the password.
 const anyField = ""
 
 // places lists all allowed places. TestNoFieldReachesFurther fails if the value of a field occurs anywhere else. If

@@ -634,7 +634,7 @@ var (
 	gtidPattern = regexp.MustCompile(`^(before:)?[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(:[a-z_][a-z0-9_]{0,31})?:[1-9]\d{0,17}$`)
 )
 
-// MomentBefore is the prefix of a GTID in RestoreSpec.At that is not recovered itself.
+// MomentBefore is the prefix of a GTID in RestoreSpec.At. With it, the recovery ends before that transaction.
 const MomentBefore = "before:"
 
 // IsMoment reports whether a text is a valid value of RestoreSpec.At.

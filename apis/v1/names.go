@@ -174,7 +174,7 @@ const AuthorityPrefix = "authority-"
 // +kubebuilder:object:generate=false
 type AccessNames struct{ instance Instance }
 
-// Accesses returns the names of the Secrets with access to a store.
+// Accesses returns the names of the Secrets that give the Jobs of the instance access to a store.
 func (i Instance) Accesses() AccessNames { return AccessNames{i} }
 
 // Backup returns the name of the Secret of the backup Job.

@@ -300,7 +300,8 @@ func rivalOf(b *v1.BackupRecord, among []v1.BackupRecord) *v1.BackupRecord {
 	return v1.LatestBackup(among, func(r *v1.BackupRecord) bool { return r.IsVerified() && r.IsRivalOf(b) })
 }
 
-// startFrom restores a backup if it is suitable for this instance.
+// startFrom decides to restore a backup. The server does not start if the backup is from an earlier namespace that the
+// platform has not allowed. It returns an error if the backup cannot be restored.
 func startFrom(r *resolved, b *v1.BackupRecord) (start, error) {
 	if !mayRestore(r, b) {
 		return blockServer(v1.ReasonWaiting,

@@ -24,7 +24,7 @@ type start struct {
 	message string
 }
 
-// blockServer returns a start with zero replicas.
+// blockServer returns a start with which the server does not run, because the Deployment has zero replicas.
 func blockServer(reason, format string, args ...any) start {
 	return start{reason: reason, message: fmt.Sprintf(format, args...)}
 }

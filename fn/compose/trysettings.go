@@ -23,7 +23,7 @@ import (
 // newSettings are settings of the spec that are not in use yet.
 type newSettings struct {
 	phase v1.SettingsPhase
-	// validate is true if the Job is required.
+	// validate is true if the Job that validates the settings is required.
 	validate bool
 	// message explains the phase, if the controller reports no message.
 	message string

@@ -12,7 +12,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// Values of DEMO_API.
+// Values of the environment variable DEMO_API, which selects the API that the demo uses.
 const (
 	apiClaim      = "claim"
 	apiNamespaced = "namespaced"

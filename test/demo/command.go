@@ -76,7 +76,7 @@ func findKubectl(ctx context.Context, s *screen, kubeconfig, cache string) (*kub
 	return k, nil
 }
 
-// alias returns a shell alias for users without kubectl.
+// alias returns a shell alias for the kubectl that the demo has built, or "" if the user has kubectl.
 func (k *kubectl) alias() string {
 	if len(k.first) == 0 {
 		return ""

@@ -19,7 +19,7 @@ const (
 	ordersImage    = "mysql:8.4" // MySQL 5.7 cannot archive its binary log in a way that the product supports.
 )
 
-// SQL statements of the step.
+// SQL statements of the step in which rows are deleted by mistake.
 const (
 	createOrders = "CREATE TABLE orders (id INT PRIMARY KEY, item VARCHAR(20)); " +
 		"INSERT INTO orders VALUES (1, 'lamp'), (2, 'chair'), (3, 'table')"

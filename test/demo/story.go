@@ -20,7 +20,7 @@ const accessDenied = "ERROR 1045"
 // restoredWord is a status message that the product has taken over unchanged from the operators that it replaces.
 const restoredWord = "Restoring DB have succeed"
 
-// create creates the object in a namespace that has no object with this name.
+// create selects a namespace that has no object with the demo's name, and creates the claim or MySQL there.
 func (d *demo) create(ctx context.Context) error {
 	if err := d.choose(ctx); err != nil {
 		return err
@@ -84,7 +84,7 @@ func (d *demo) sessionCommand() (command, error) {
 	return c, err
 }
 
-// session runs the SQL session and reads the rows that it creates.
+// session runs the SQL statements of the original operator's example, and reads the rows that they create.
 func (d *demo) session(ctx context.Context) error {
 	c, err := d.sessionCommand()
 	if err != nil {

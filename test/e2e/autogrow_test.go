@@ -24,7 +24,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// kubeletConfig scrapes the kubelets, as the usual installations of Prometheus do.
+// kubeletConfig is a Prometheus configuration that scrapes the kubelets, as in the usual installations.
 const kubeletConfig = `
 global: {scrape_interval: 10s, scrape_timeout: 5s}
 scrape_configs:
@@ -119,7 +119,7 @@ func startKubeletPrometheus(t *testing.T, program string) string {
 	return net.JoinHostPort(pod.Status.PodIP, "9090")
 }
 
-// addArgument restarts the controller with another argument until the test ends.
+// addArgument restarts the controller with an additional command line argument, and removes it when the test ends.
 func addArgument(t *testing.T, argument string) {
 	t.Helper()
 	d := &appsv1.Deployment{}
@@ -195,7 +195,7 @@ func growthOf(t *testing.T, s *framework.Server) string {
 	return "there is no condition"
 }
 
-// hasGrowth waits until the condition StorageAutogrow has a status and a reason.
+// hasGrowth waits until the condition StorageAutogrow has the given status and reason.
 func hasGrowth(t *testing.T, s *framework.Server, longest time.Duration, status, reason string) {
 	t.Helper()
 	deadline := time.Now().Add(longest)

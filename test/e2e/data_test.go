@@ -101,7 +101,7 @@ func writesNoImage(t *testing.T, s *framework.Server) {
 	}
 }
 
-// hasWorkingAccounts checks that the accounts have the same privileges as before.
+// hasWorkingAccounts checks that the accounts on the restored server have the same passwords and privileges as before.
 func hasWorkingAccounts(t *testing.T, s *framework.Server) {
 	t.Helper()
 	app := *s
@@ -121,7 +121,7 @@ func hasWorkingAccounts(t *testing.T, s *framework.Server) {
 	}
 }
 
-// hasRunningEvents checks that a MySQL event, which counts seconds, is still running.
+// hasRunningEvents checks that an event of MySQL's event scheduler, which counts seconds, runs on the restored server.
 func hasRunningEvents(t *testing.T, s *framework.Server) {
 	t.Helper()
 	const count = "SELECT n FROM shop.ticks"
@@ -265,7 +265,7 @@ type inserts struct {
 
 var _ io.Reader = &inserts{}
 
-// Read never returns an error.
+// Read returns the next INSERT statement, after a pause. It never returns an error.
 func (i *inserts) Read(p []byte) (int, error) {
 	if i.rest == "" {
 		time.Sleep(i.pause)
@@ -297,7 +297,7 @@ func TestClientsNeverSeeHalfRestoredServer(t *testing.T) {
 	isRestored(t, s)
 }
 
-// big creates 64 MiB of data that cannot be compressed.
+// big contains SQL statements that create 64 MiB of data, which cannot be compressed.
 const big = `CREATE DATABASE big;
 CREATE USER app IDENTIFIED BY 'secret';
 GRANT SELECT ON big.* TO app;

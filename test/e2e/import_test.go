@@ -70,7 +70,7 @@ func foreignPod(ns, name string, user int64, mount string) *corev1.Pod {
 	return pod
 }
 
-// start starts the server with the data on its volume.
+// start starts the foreign server's pod with the data on its volume, and waits until it accepts clients.
 func (f *foreignServer) start(t *testing.T) {
 	t.Helper()
 	framework.StartPod(t, f.pod)
@@ -85,7 +85,7 @@ func (f *foreignServer) awaitServer(t *testing.T) {
 	})
 }
 
-// ask runs statements through the server's socket, or over TCP if a host is given.
+// ask runs statements on the foreign server, through its socket, or over TCP if a host is given.
 func (f *foreignServer) ask(ctx context.Context, statements string, host ...string) (string, error) {
 	way := "--socket=/var/run/mysqld/mysqld.sock"
 	if len(host) > 0 {
@@ -105,7 +105,7 @@ func (f *foreignServer) mustAsk(t *testing.T, statements string) string {
 	return out
 }
 
-// stop deletes the pod, which shuts the server down.
+// stop deletes the pod of the foreign server, which shuts the server down.
 func (f *foreignServer) stop(t *testing.T) {
 	t.Helper()
 	if err := framework.Suite.Kube.Delete(t.Context(), f.pod); client.IgnoreNotFound(err) != nil {
@@ -228,7 +228,7 @@ func zipped(t *testing.T, raw []byte) []byte {
 	return b.Bytes()
 }
 
-// put uploads an object to the bucket, as the platform team does.
+// put uploads an object, such as a dump, to the bucket, as the platform team does.
 func (s *s3Server) put(t *testing.T, key string, raw []byte) {
 	t.Helper()
 	path := "/data/objects/backups/" + key

@@ -42,7 +42,7 @@ type legacy struct {
 	// shop is the namespace of the servers orders and users. crm is the namespace of one other server.
 	shop, crm string
 	portraits [3]string
-	// newest and oldest are the names of crm's backups.
+	// newest and oldest are the names of the backups of the server in namespace crm.
 	newest, oldest string
 	// rows are the rows of the server ledger at the time moment. They were deleted later, and a recovery to moment must
 	// bring them back.

@@ -70,7 +70,7 @@ func TestServerIsKnown(t *testing.T) {
 	certificateIsRenewed(t, s, published)
 }
 
-// logInWith logs in with additional client options.
+// logInWith logs in to the server with additional options of the mysql client.
 func logInWith(ctx context.Context, s *framework.Server, options ...string) error {
 	command, err := s.Client().LogIn(ctx, options...)
 	if err == nil {

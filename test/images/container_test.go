@@ -40,7 +40,7 @@ type setup struct {
 
 const serverTime = 2 * time.Minute
 
-// smallFiles makes the server create smaller files, which is faster.
+// smallFiles are settings with which a server creates smaller files, which is faster.
 const smallFiles = "[mysqld]\nskip_log_bin\nloose_innodb_redo_log_capacity = 32M\n"
 
 func start(t *testing.T, s setup) *container {
@@ -93,7 +93,7 @@ func (c *container) inside(env []string, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// listens reports whether a process in the container listens on a TCP port.
+// listens reports whether a process in the container listens on the given TCP port.
 func (c *container) listens(port int) bool {
 	for _, file := range []string{"tcp", "tcp6"} {
 		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", c.cmd.Process.Pid, file))
@@ -107,7 +107,8 @@ func (c *container) listens(port int) bool {
 	return false
 }
 
-// ready waits for the port. It returns false if the container exits before that.
+// ready waits until the server in the container listens on its port. It returns false if the container exits before
+// that.
 func (c *container) ready() bool {
 	c.t.Helper()
 	for !c.listens(3306) {

@@ -110,7 +110,7 @@ func lines(all map[string]any) []string {
 	return strings.Split(string(b), "\n")
 }
 
-// strip removes the fields that Crossplane adds to an object from the function.
+// strip removes the fields that Crossplane adds to an object that the function has returned.
 func strip(o map[string]any) map[string]any {
 	maps.DeleteFunc(o, func(key string, value any) bool {
 		if m, ok := value.(map[string]any); ok && len(m) > 0 {

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// branch is the version of the site that is not a release.
+	// branch is the version of the site that is built from the branch main, and is not a release.
 	branch = "main"
 	// versionsFile is the file with the list of all versions. A script in each page reads it.
 	versionsFile = "versions.json"

@@ -44,7 +44,7 @@ type Builder struct {
 	Architectures []string
 }
 
-// Packages returns the Debian packages that must be installed.
+// Packages returns the Debian packages that must be installed on this machine to build images.
 func Packages() []string { return []string{"mmdebstrap", "buildah"} }
 
 // A Recipe describes how to build an image. The image is rebuilt only if Inputs change, so they must include

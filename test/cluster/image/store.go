@@ -67,7 +67,7 @@ func (s *store) begin(ctx context.Context) error {
 	return s.collect()
 }
 
-// wait acquires the lock. If the process exits, the kernel releases the lock.
+// wait acquires the lock of the OCI layout. If the process exits, the kernel releases the lock.
 func (s *store) wait(ctx context.Context) error {
 	for announced := false; ; announced = true {
 		err := syscall.Flock(int(s.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)

@@ -6,7 +6,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// annotationProvisionedBy is set by the library.
+// annotationProvisionedBy is the annotation in which the provisioner library stores the provisioner of a
+// PersistentVolume.
 const annotationProvisionedBy = "pv.kubernetes.io/provisioned-by"
 
 // plainAnnotation returns the key of an annotation that says why a volume is a plain directory without a size limit.

@@ -50,7 +50,8 @@ func (e env) value(name string) (string, error) {
 	return "", nil
 }
 
-// flag reports whether a setting has any value, as in the official images.
+// flag reports whether the setting with the given name has any value, even one that means false, as in the official
+// images.
 func (e env) flag(name string) bool {
 	for _, p := range e.prefixes {
 		if e.lookup(p+"_"+name) != "" {

@@ -101,7 +101,7 @@ func inspect(ctx context.Context, f flavor, args []string) (server, error) {
 	return s, nil
 }
 
-// variable returns a value from the table at the end of the output of --verbose --help.
+// variable returns the value of a server variable from the table at the end of the output of --verbose --help.
 func variable(help, name string) string {
 	for line := range strings.Lines(help) {
 		// Indented lines belong to the description of an option.
