@@ -580,15 +580,16 @@ func (g *guard) need(key string, s *fnv1.ResourceSelector) {
 	}
 }
 
-// isStoredHere reports whether a key belongs to the instance, or to the instance in spec.restore.from in the same
-// namespace.
+// isStoredHere reports whether key, a value of LabelInstance, belongs to the instance, or to the instance in
+// spec.restore.from in the same namespace.
 func (g *guard) isStoredHere(key string) bool {
 	other := g.instance
 	other.Name, _ = at(g.xr, "spec", "restore", "from").(string)
 	return key == g.instance.Key() || other.Name != "" && key == other.Key()
 }
 
-// isNamed reports whether a key belongs to the backup that the instance names, in its own namespace.
+// isNamed reports whether key, a value of LabelBackup, belongs to the backup in spec.restore.backup, in the instance's
+// own namespace.
 func (g *guard) isNamed(key string) bool {
 	name, _ := at(g.xr, "spec", "restore", "backup").(string)
 	return name != "" && key == v1.BackupKey(g.instance.Namespace, name)
@@ -635,7 +636,8 @@ func (g *guard) object(name string, o map[string]any) {
 	}
 }
 
-// isObserved reports whether a pod equals an observed pod template. The caller does not check an observed pod again.
+// isObserved reports whether a pod equals the observed pod template of the Deployment. The caller does not check such a
+// pod again.
 func (g *guard) isObserved(pod map[string]any) bool {
 	return slices.ContainsFunc(g.observed, func(o map[string]any) bool {
 		return reflect.DeepEqual(at(o, "spec", "template", "spec"), any(pod))

@@ -114,7 +114,7 @@ func (g *guard) text(used map[place]bool, field, path string, value any) {
 	}
 }
 
-// textAt reports an error that the value of a field occurs at a path, unless a place allows it.
+// textAt fails the test if the hostile value of a field occurs at a path of the response, unless a place allows it.
 func (g *guard) textAt(used map[place]bool, field, path string) {
 	if _, inPod, ok := strings.Cut(path, " spec.template.spec."); ok {
 		path = "pod " + inPod

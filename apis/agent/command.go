@@ -25,9 +25,9 @@ type Backup struct {
 	Version string
 	// NeverServed is true if no client ever connected to the server.
 	NeverServed bool
-	// Announced is the creation time of the BackupRecord, which the manifest of the archive also contains.
+	// WithoutOutside is true if a user has allowed the backup to omit data outside of the data directory.
 	WithoutOutside bool
-	// Announced is the creation time of the BackupRecord.
+	// Announced is the creation time of the BackupRecord, which the manifest of the archive also contains.
 	Announced time.Time
 	// Number is the sequence number of the backup. StorageSize is the storage size that the instance requested. The
 	// manifest contains both, so that the controller can recreate the BackupRecord from it.

@@ -643,7 +643,8 @@ func IsMoment(text string) bool {
 	return err == nil && timePattern.MatchString(text) || gtidPattern.MatchString(text)
 }
 
-// ChoiceFrom and ChoiceImport are the prefixes of the restore sources From and Import. ChoiceAt precedes At.
+// Prefixes of a restore source, as RestoreSpec.Choice returns it: ChoiceFrom of another claim, ChoiceImport of an
+// import, and ChoiceAt of a time or a GTID.
 const (
 	ChoiceFrom   = "from/"
 	ChoiceImport = "import/"

@@ -89,7 +89,8 @@ func startEmpty(r *resolved, password string) start {
 	return start{replicas: 1, reason: v1.ReasonNothingToRestore}
 }
 
-// waitForPassword waits for a password whose Secret does not exist yet or has not been read.
+// waitForPassword returns a start with which the server waits for its password, because the Secret does not exist or
+// has not been read yet.
 func waitForPassword(r *resolved) start {
 	if r.password.Generated && r.Required.Password.Known {
 		return blockServer(v1.ReasonWaiting, "Waiting for the controller to create a password in Secret %s. "+checkController,

@@ -104,7 +104,8 @@ func defaultImage(r *resolved) string {
 	return cmp.Or(r.Settings.DefaultImage, r.platform.DefaultImage, v1.DefaultImage)
 }
 
-// mayHave reports whether an instance of this kind and with this spec may have the named resource.
+// mayHave reports whether an instance of this kind and with this spec may have the composed resource with the given
+// name.
 func mayHave(r *resolved, name string) bool {
 	switch name {
 	case v1.ResourceDataPV:

@@ -229,7 +229,7 @@ func held(name string) func(*Input) {
 	return func(in *Input) { in.XR.Status.PreviousBackup, in.XR.Status.HeldBackup = v1.PreviousHeld, name }
 }
 
-// began sets the restore source with which the instance of a backup was created.
+// began sets, in a BackupRecord, the restore source with which the backed-up instance was created.
 func began(marker string) func(*v1.BackupRecord) {
 	return func(r *v1.BackupRecord) { r.Spec.Choice = marker }
 }

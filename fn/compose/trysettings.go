@@ -25,7 +25,7 @@ type newSettings struct {
 	phase v1.SettingsPhase
 	// validate is true if the Job that validates the settings is required.
 	validate bool
-	// message explains the phase, if the controller reports no message.
+	// message explains the phase of the new settings. It is used if the controller reports no message.
 	message string
 }
 
@@ -112,8 +112,8 @@ func servedConfig(r *resolved, rev revision, isBack bool) string {
 	return last
 }
 
-// lastServed returns the last my.cnf with which the server accepted clients. It is the current my.cnf if the server
-// accepts clients now, or if kept is empty. Otherwise it is kept.
+// lastServed returns the last my.cnf with which the server accepted clients. This is the current my.cnf if the server
+// accepts clients now, or if the parameter kept is empty. Otherwise it is the my.cnf in kept.
 func lastServed(r *resolved, kept string) string {
 	t, now := r.Observed.Template, observedConfig(r, v1.ConfigKey)
 	if t == nil || !hasServed(r) {

@@ -280,7 +280,7 @@ func sumIn(body, name, label string) (sum float64, err error) {
 	return sum, nil
 }
 
-// ofServer reads the server's status or variable from which the exporter creates the metric.
+// ofServer reads a status variable or a system variable from the server, from which the exporter creates the metric.
 func ofServer(t *testing.T, s *framework.Server, name, selector string) (float64, error) {
 	t.Helper()
 	status, isStatus := strings.CutPrefix(name, "mysql_global_status_")

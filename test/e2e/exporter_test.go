@@ -121,7 +121,7 @@ func isReady(p *corev1.Pod) bool {
 	})
 }
 
-// getText returns the body of a response.
+// getText sends a GET request and returns the body of the response.
 func getText(ctx context.Context, url string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -165,7 +165,7 @@ func newMeeting(members []*cell) *meeting {
 	return m
 }
 
-// once waits until all members of the meeting have called it. Then one of them calls run, and all continue.
+// once waits until all cases of the meeting have called it. Then one of the cases calls run, and all of them continue.
 func (m *meeting) once(t *testing.T, run func()) {
 	t.Helper()
 	m.mu.Lock()

@@ -198,7 +198,7 @@ func (s *s3Server) export(t *testing.T) []byte {
 	return out.Bytes()
 }
 
-// load copies objects that export has returned to this S3 server.
+// load stores the objects in all, an archive that export has returned, on this S3 server.
 func (s *s3Server) load(t *testing.T, all []byte) {
 	t.Helper()
 	var out bytes.Buffer

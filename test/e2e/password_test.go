@@ -351,7 +351,8 @@ func whileScaledDown(t *testing.T, s *framework.Server, meanwhile func()) {
 	})
 }
 
-// paused returns an error if Crossplane still reconciles a claim or a composite resource.
+// paused returns an error unless Crossplane has stopped reconciling a claim or a composite resource, as its condition
+// Synced reports.
 func paused(ctx context.Context, u *unstructured.Unstructured) error {
 	if err := framework.HasCondition(ctx, u, "Synced"); err == nil || !strings.Contains(err.Error(), "ReconcilePaused") {
 		return fmt.Errorf("Crossplane goes on: %w", err)

@@ -23,8 +23,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// parts are the programs of the product and of Crossplane. Each runs in one pod, which is found by the prefix of its
-// name.
+// parts are the programs of the product and of Crossplane that are measured. Each runs in one pod, which is found by
+// the prefix of its name.
 var parts = []string{"crossplane-system/crossplane-mysql-function-", "crossplane-mysql-system/crossplane-mysql-",
 	"crossplane-system/crossplane-"}
 
@@ -33,7 +33,7 @@ type rested struct {
 	claims int
 	// calls is the number of API calls per minute and claim.
 	calls float64
-	// used contains the CPU time in seconds per minute, and the memory in bytes, of each part.
+	// used contains the CPU time in seconds per minute, and the memory in bytes, of each measured program.
 	used map[string]load
 	// compose is the time from a change of a claim until Crossplane has changed a composed object. report is the time
 	// until the controller has updated the status.

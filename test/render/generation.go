@@ -105,7 +105,8 @@ func definitionOf(xr *exampleXR) (*definition, string, error) {
 	return nil, "", errors.Errorf("no XRD in apis defines %s of %s", xr.Kind, xr.APIVersion)
 }
 
-// errNamespaced is the error for a CLI that does not support namespaced XRs, which exist only since Crossplane 2.
+// errNamespaced is the error for an example that a CLI cannot render, because namespaced XRs exist only since
+// Crossplane 2.
 var errNamespaced = errors.New("its XRD says that the XR is in a namespace")
 
 // command returns the CLI's command that renders an example.
