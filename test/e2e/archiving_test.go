@@ -51,7 +51,7 @@ func moveBucket(t *testing.T, s3 *s3Server, previous, next string) {
 }
 
 // hasArchive waits until the metric crossplane_mysql_instance_archiving of the instance has the value want. Without a
-// value, it waits until the metric is gone.
+// value, it waits until the metric no longer exists.
 func hasArchive(t *testing.T, s *framework.Server, token string, want ...float64) {
 	t.Helper()
 	theController.RLock()
