@@ -92,7 +92,7 @@ func (a *spans) instanceID(t *testing.T) []*unstructured.Unstructured {
 	return composed
 }
 
-// byHand measures how long a server takes that is created from the same objects, but without the product.
+// byHand measures the time until a server responds that is created from the same objects without the product.
 func (a *spans) byHand(t *testing.T, composed []*unstructured.Unstructured) {
 	t.Helper()
 	ns := framework.NewNamespace(t)
