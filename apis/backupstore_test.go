@@ -10,7 +10,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestBackupStoreSchema checks which credentials of a BackupStore the API server accepts.
+// TestBackupStoreSchema checks which combinations of credentials in a BackupStore's spec the API server accepts.
 func TestBackupStoreSchema(t *testing.T) {
 	type m = map[string]any
 	crd := &extv1.CustomResourceDefinition{}

@@ -12,7 +12,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// Types of a schema.
+// Types of values in an OpenAPI schema.
 const (
 	typeString = "string"
 	typeArray  = "array"

@@ -141,7 +141,7 @@ func TestAsMySQL(t *testing.T) {
 	}
 }
 
-// fill sets all fields of a value.
+// fill sets each field of a value to a value that is not zero, including nested fields.
 func fill(v reflect.Value) {
 	switch v.Kind() { //nolint:exhaustive // A spec has no other kinds.
 	case reflect.Pointer:

@@ -112,7 +112,7 @@ func marshal(t *testing.T, o any) []byte {
 	return append([]byte(header), b...)
 }
 
-// A generator generates schemas from the types of package v1.
+// A generator generates the OpenAPI schemas for the CRDs and XRDs from the Go types of package v1.
 type generator struct {
 	parser *crd.Parser
 	pkg    *loader.Package
@@ -199,7 +199,7 @@ func (g *generator) platformCRD(t *testing.T) extv1.CustomResourceDefinition {
 	return out
 }
 
-// deepCopies returns the file that controller-tools generates.
+// deepCopies returns the file with the deep copy functions of package v1, as controller-tools generates it.
 func (g *generator) deepCopies(t *testing.T) []byte {
 	t.Helper()
 	out := &memory{}

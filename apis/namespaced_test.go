@@ -48,7 +48,7 @@ func (g *generator) xrdNamespaced(t *testing.T) *xapiextv2.CompositeResourceDefi
 	}
 }
 
-// sizeForm is the form of a size in the rules of the schema.
+// sizeForm is the pattern that a storage size must match in the rules of the schema.
 const sizeForm = `^[0-9]+([.][0-9]+)?([eE][0-9]{1,2}|[kMGTPE]|[KMGTPE]i)?$`
 
 // namespacedSchema returns the schema of the claims, without the fields that only claims have and the rules for these

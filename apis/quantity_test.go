@@ -32,8 +32,8 @@ func endless() []string {
 	return out
 }
 
-// written lists quantities that only the function or the controller writes. The code reads them with v1.ParseQuantity
-// or v1.ParseSize.
+// written lists the fields with quantities that only the function or the controller writes. Their schemas set no
+// limits, because the code reads them with v1.ParseQuantity or v1.ParseSize.
 var written = map[string]bool{ //nolint:gochecknoglobals // A constant list.
 	"crd-backuprecords.yaml .spec.storageSize":                      true,
 	"crd-backuprecords.yaml .spec.archive.size":                     true,

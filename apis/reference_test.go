@@ -24,7 +24,8 @@ const (
 	pageSettings = "../docs/reference/composition-input.md"
 )
 
-// refused lists fields that exist in the schema but are always refused.
+// refused lists fields that exist in the schema, because they belong to a Kubernetes type. The function always refuses
+// them.
 var refused = []string{"resources.claims", "defaultResources.claims"}
 
 // fieldsOf returns the JSON paths of all fields of a type of this API, such as networkPolicy.from.ipBlock. It omits

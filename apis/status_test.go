@@ -36,7 +36,8 @@ func TestStatusIsForPeople(t *testing.T) {
 	}
 }
 
-// notOurs returns the exceptions from the naming rules: fields that keep their names from other objects.
+// notOurs returns the status fields that are exceptions from the naming rules. They keep their names from other
+// objects.
 func notOurs() []string {
 	return []string{v1.KindBackupStore + " status.adoption.backups[].announcedAt",
 		v1.KindMySQL + " status.restore.archive.dataBytes"}

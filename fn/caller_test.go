@@ -22,21 +22,23 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A caller calls the function as Crossplane does. It repeats the call with the required resources until the
-// requirements are stable.
+// A caller calls the function as Crossplane does: after each response, it sends the resources that the function
+// requires, until the function requires no others.
 type caller struct {
 	xr       map[string]any
 	input    map[string]any
 	observed []map[string]any
 	cluster  []map[string]any
-	// legacy callers support only extra_resources.
+	// legacy is true for the protocol of Crossplane 1, which sends required resources only in the field
+	// extra_resources.
 	legacy bool
-	// seeding callers remember the requirements of the previous reconcile and send these resources with the first call.
-	// Crossplane 2.4 does so with realtime compositions.
+	// seeding is true if the first call contains the resources that the function required in the previous reconcile.
+	// Crossplane 2.4 sends them with realtime compositions.
 	seeding bool
 }
 
-// maxPasses is the value of MaxRequirementsIterations in Crossplane.
+// maxPasses is the maximum number of calls of a function in one reconcile. It is MaxRequirementsIterations in
+// Crossplane.
 const maxPasses = 5
 
 // examples lists the directories of all examples.
@@ -113,7 +115,7 @@ func documents(tb testing.TB, path string) []map[string]any {
 // newFunction returns a function of the current release.
 func newFunction() *Function { return &Function{log: logging.NewNopLogger(), release: v1.Release} }
 
-// request returns the request of the first call.
+// request returns the request of the first call in a reconcile, which contains no required resources.
 func (c *caller) request(tb testing.TB) *fnv1.RunFunctionRequest {
 	tb.Helper()
 	req := &fnv1.RunFunctionRequest{

@@ -53,7 +53,7 @@ const (
 	ttlMoving  = 5 * time.Second
 )
 
-// ttlOf returns the TTL of a response.
+// ttlOf returns the TTL of a response: the maximum time until Crossplane calls the function again.
 func ttlOf(req *fnv1.RunFunctionRequest, out *compose.Output, now time.Time) time.Duration {
 	switch {
 	case out.Settled && hearsAll(req, now):

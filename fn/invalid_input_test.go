@@ -14,13 +14,13 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/fn/options"
 )
 
-// named is a reference to an object.
+// named returns a reference to an object, as in spec fields such as pvcRef.
 func named(name string) map[string]any { return map[string]any{"name": name} }
 
-// scheduled is a backup spec with a schedule.
+// scheduled returns a value of spec.backup with a schedule.
 func scheduled(schedule map[string]any) map[string]any { return map[string]any{"schedule": schedule} }
 
-// cron is a backup spec with a schedule of cold backups.
+// cron returns a value of spec.backup with a schedule of cold backups.
 func cron(cron, timeZone string) map[string]any {
 	schedule := map[string]any{"cron": cron, "method": "Cold"}
 	if timeZone != "" {
@@ -29,7 +29,7 @@ func cron(cron, timeZone string) map[string]any {
 	return scheduled(schedule)
 }
 
-// retention is a backup spec that sets one field of the retention.
+// retention returns a value of spec.backup that sets one field of the retention.
 func retention(field string, value any) map[string]any {
 	return map[string]any{"retention": map[string]any{field: value}}
 }

@@ -16,7 +16,7 @@ import (
 // version is set at build time for a package of another release.
 var version = v1.Release //nolint:gochecknoglobals // The linker sets it.
 
-// cli is the command line.
+// cli contains the command line flags of the function.
 type cli struct {
 	Debug   bool             `help:"Log each request and its result." short:"d"`
 	Version kong.VersionFlag `help:"Print the version and exit."`

@@ -281,7 +281,8 @@ func TestEveryFieldHasAReach(t *testing.T) {
 	}
 }
 
-// with sets the value at a field's path.
+// with sets a field of the claim's spec, such as backup.schedule.cron, to a value. For a map, key is the key of the
+// value. It also sets other fields that the API requires together with this field.
 func (c *caller) with(field, key string, value any) *caller {
 	for _, rival := range [][]string{{"password", "passwordSecretRef"}, {"storage_size", "storageSize"}} {
 		for i, name := range rival {
@@ -345,7 +346,7 @@ var siblings = map[string]map[string]any{
 	"ipBlock":     {"cidr": "10.0.0.0/7"},
 }
 
-// giveSiblings adds missing siblings to all values below a key.
+// giveSiblings adds the required fields in siblings to all objects below a key that lack them.
 func giveSiblings(key string, value any) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -374,7 +375,8 @@ var imports = map[string]func() any{
 	"dump":   func() any { return map[string]any{"storeRef": map[string]any{"name": "offsite"}, "name": "a.sql"} },
 }
 
-// below wraps a value for a field in a list or a map. path is the part of the field's path after the first [].
+// below wraps a value in the list, map and objects that contain its field. path is the part of the field's path after
+// the first [].
 func below(path, field, key string, value any) any {
 	if path == "" && len(reaches[field].keys) > 0 {
 		return map[string]any{key: value}
@@ -578,21 +580,22 @@ func (g *guard) need(key string, s *fnv1.ResourceSelector) {
 	}
 }
 
-// isStoredHere reports whether a key belongs to the instance, or to the instance in spec.restore.from in the same
-// namespace.
+// isStoredHere reports whether key, a value of LabelInstance, belongs to the instance, or to the instance in
+// spec.restore.from in the same namespace.
 func (g *guard) isStoredHere(key string) bool {
 	other := g.instance
 	other.Name, _ = at(g.xr, "spec", "restore", "from").(string)
 	return key == g.instance.Key() || other.Name != "" && key == other.Key()
 }
 
-// isNamed reports whether a key belongs to the backup that the instance names, in its own namespace.
+// isNamed reports whether key, a value of LabelBackup, belongs to the backup in spec.restore.backup, in the instance's
+// own namespace.
 func (g *guard) isNamed(key string) bool {
 	name, _ := at(g.xr, "spec", "restore", "backup").(string)
 	return name != "" && key == v1.BackupKey(g.instance.Namespace, name)
 }
 
-// kinds lists the kinds that may be composed.
+// kinds lists the kinds that the function may compose for a claim.
 var kinds = []string{"PersistentVolume", "PersistentVolumeClaim", "Secret", "ConfigMap", "Deployment", "Service", "Job",
 	"NetworkPolicy"}
 
@@ -633,7 +636,8 @@ func (g *guard) object(name string, o map[string]any) {
 	}
 }
 
-// isObserved reports whether a pod equals an observed pod template. The caller does not check an observed pod again.
+// isObserved reports whether a pod equals the observed pod template of the Deployment. The caller does not check such a
+// pod again.
 func (g *guard) isObserved(pod map[string]any) bool {
 	return slices.ContainsFunc(g.observed, func(o map[string]any) bool {
 		return reflect.DeepEqual(at(o, "spec", "template", "spec"), any(pod))
@@ -710,7 +714,7 @@ var forbidden = []string{
 	"runtimeClassName", "hostAliases", "hostname", "generateName", "livenessProbe", "args",
 }
 
-// walk checks all values of an object.
+// walk checks the values of a composed object at all levels, such as its namespace and its tolerations.
 func (g *guard) walk(name, key string, value any) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -754,7 +758,7 @@ func (g *guard) tolerations(name string, value any) {
 	}
 }
 
-// pod checks the pod of the server or of a Job.
+// pod checks the privileges, the containers and the volumes of the server's pod or a Job's pod.
 func (g *guard) pod(name string, pod map[string]any) {
 	onNode := g.hostPath && hasVolume(pod)
 	security, _ := pod["securityContext"].(map[string]any)

@@ -21,7 +21,7 @@ const marker = "zq7marker"
 // path, and the prefix of the fields' names is field.
 type place struct{ path, field string }
 
-// anyField stands for all fields except the password.
+// anyField, as the field of a place, means all fields except the password.
 const anyField = ""
 
 // places lists all allowed places. TestNoFieldReachesFurther fails if the value of a field occurs anywhere else. If
@@ -114,7 +114,7 @@ func (g *guard) text(used map[place]bool, field, path string, value any) {
 	}
 }
 
-// textAt reports an error that the value of a field occurs at a path, unless a place allows it.
+// textAt fails the test if the hostile value of a field occurs at a path of the response, unless a place allows it.
 func (g *guard) textAt(used map[place]bool, field, path string) {
 	if _, inPod, ok := strings.Cut(path, " spec.template.spec."); ok {
 		path = "pod " + inPod

@@ -9,8 +9,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// The types and functions in this file build the command lines of the agent for Jobs and init containers. `controller
-// COMMAND --help` describes the flags. A test of the controller parses all of these command lines.
+// The types and functions in this file build the command lines of the agent, the program of Jobs and init containers.
+// `controller COMMAND --help` describes the flags. A test of the controller parses all of these command lines.
 
 // A Backup contains the flags of `controller backup`.
 type Backup struct {
@@ -27,7 +27,7 @@ type Backup struct {
 	NeverServed bool
 	// WithoutOutside is true if a user has allowed the backup to omit data outside of the data directory.
 	WithoutOutside bool
-	// Announced is the creation time of the BackupRecord.
+	// Announced is the creation time of the BackupRecord, which the manifest of the archive also contains.
 	Announced time.Time
 	// Number is the sequence number of the backup. StorageSize is the storage size that the instance requested. The
 	// manifest contains both, so that the controller can recreate the BackupRecord from it.
@@ -95,7 +95,7 @@ func (u Unpacking) command(name string, place ...string) []string {
 // Secret.
 const AccessDir = "/" + AccessVolumeName
 
-// GatewayPort is the port of the backup gateway.
+// GatewayPort is the port of the backup gateway, through which Jobs read and write archives in a BackupStore.
 const GatewayPort = 8443
 
 // placeOf returns the flag with the location of an archive: a file, or an object in a store.
@@ -131,10 +131,11 @@ func ExportMetrics(account string, port int32) []string {
 		"--port=" + strconv.FormatInt(int64(port), 10)}
 }
 
-// Own returns the command `controller own` for a data volume.
+// Own returns the command `controller own`, which makes the server's user the owner of a hostPath data volume.
 func Own(volume string) []string { return []string{Program, "own", "--volume=" + volume} }
 
-// BootCheck returns the command `controller bootcheck` for the directory with the unpacked copy.
+// BootCheck returns the command `controller bootcheck`, which starts a server with the unpacked copy of a backup in
+// dir, and checks every table.
 func BootCheck(dir string) []string {
 	return []string{CopiedProgram, "bootcheck", "--dir=" + dir}
 }
@@ -183,7 +184,7 @@ func (i Importing) Server(host string, port int32, account string) []string {
 		"--account="+account)
 }
 
-// Fetch returns the command `controller fetch-dump` for an object in a store.
+// Fetch returns the command `controller fetch-dump`, which downloads a dump from a store to the data volume.
 func (i Importing) Fetch(object, sha256 string) []string {
 	out := i.command(Program, "fetch-dump", "--object="+object)
 	if sha256 != "" {
@@ -224,10 +225,10 @@ func (i Importing) command(program, name string, extra ...string) []string {
 		"--xr=" + string(i.XR), "--name=" + i.Name}, extra...)
 }
 
-// Wipe returns the command `controller wipe` for a volume or a directory on it.
+// Wipe returns the command `controller wipe`, which deletes the contents of a volume or of a directory on it.
 func Wipe(volume string) []string { return []string{Program, "wipe", "--volume=" + volume} }
 
-// WipeData returns the command `controller wipe` for a volume with the data of an XR.
+// WipeData returns the command `controller wipe`, which deletes the data of the composite resource xr from its volume.
 func WipeData(xr types.UID, volume string) []string { return append(Wipe(volume), "--xr="+string(xr)) }
 
 // Survey returns the command `controller survey`, which examines all archives on a backup volume.
@@ -235,7 +236,7 @@ func Survey(volume string) []string {
 	return []string{Program, "survey", "--volume=" + volume}
 }
 
-// Prune returns the command `controller prune` for directories on a backup volume.
+// Prune returns the command `controller prune`, which deletes the directories of archives that exceed the retention.
 func Prune(volume string, dirs ...string) []string {
 	out := append(make([]string, 0, len(dirs)+3), Program, "prune", "--volume="+volume)
 	for _, f := range dirs {

@@ -65,10 +65,10 @@ func (e *ExitError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// ExitCode returns the exit code for kong.
+// ExitCode returns the exit code of the program. The kong library, which parses the command line, calls it.
 func (e *ExitError) ExitCode() int { return e.Code }
 
-// CodeOf returns the exit code for the error of a command.
+// CodeOf returns the exit code of the agent for the error of its command. It is 0 if err is nil.
 func CodeOf(err error) int {
 	coded := new(ExitError)
 	switch {

@@ -13,11 +13,12 @@ import (
 )
 
 const (
-	// Program is the path of the agent in its own image.
+	// Program is the path of the agent in its image. The agent is the controller's binary, which also runs the commands
+	// of Jobs and init containers.
 	Program = "/controller"
-	// Memory is the memory request of the agent, which never uses all of it.
+	// Memory is the memory request of a container that runs the agent, which never uses all of it.
 	Memory = "128Mi"
-	// cpu is the CPU request of the agent, which uses all CPU time that it can get.
+	// cpu is the CPU request of a container that runs the agent, which uses all CPU time that it can get.
 	cpu = "50m"
 )
 
@@ -53,23 +54,23 @@ func NewJob(i v1.Instance, namespace, name, component string, resources *corev1.
 type VolumeJob struct {
 	Of                                v1.Instance
 	Namespace, Name, Component, Image string
-	// Resources are the resources from the platform, or nil for the default.
+	// Resources are the resources that the Platform sets for the containers of Jobs, or nil for the default.
 	Resources *corev1.ResourceRequirements
-	// Nodes are the preferred nodes, or nil for any node.
+	// Nodes are the nodes that the pod prefers, or nil if it has no preference.
 	Nodes *v1.NodePlacement
 	// PullSecrets are the pull secrets of the instance. If they are nil, the pod has the pull secrets of the default
 	// ServiceAccount in its namespace.
 	PullSecrets []v1.ImagePullSecret
-	// OnNode is true if a volume is a directory of a node.
+	// OnNode is true if a volume is a hostPath directory of a node. The pod then runs as root.
 	OnNode  bool
 	Command []string
 	Volumes []corev1.Volume
-	// Before are init containers, with the volumes that only these containers mount.
+	// Before are init containers of the pod. MountedAlongside are the volumes that only these containers mount.
 	Before           []corev1.Container
 	MountedAlongside []corev1.Volume
 }
 
-// Job returns the Job.
+// Job returns a Job whose pod runs Command with Volumes, after the init containers in Before.
 func (v VolumeJob) Job() *batchv1.Job {
 	mounts := make([]corev1.VolumeMount, 0, len(v.Volumes))
 	for _, volume := range v.Volumes {

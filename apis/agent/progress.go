@@ -22,12 +22,13 @@ const (
 	PhaseReplay = "replay"
 )
 
-// tick is the time between two progress lines.
+// tick is the interval at which a Job prints progress lines.
 const tick = 2 * time.Second
 
 const mebi = 1 << 20
 
-// A Progress is the progress of a run. It is printed as a line that users and the controller read.
+// A Progress is the progress of a command of the agent, such as a backup. The Job prints it as a line of its log, which
+// users and the controller read.
 type Progress struct {
 	// Phase is the current phase, such as PhaseCopy.
 	Phase string
@@ -46,7 +47,7 @@ func (p Progress) String() string {
 
 var progressPattern = regexp.MustCompile(`^([a-z]+): (\d{1,3})% \((\d{1,12}) of (\d{1,12}) MiB, (\d{1,12}) MiB/s\)$`)
 
-// ParseProgress parses a line of a Job's log. It returns false for other lines.
+// ParseProgress parses a progress line in a Job's log. It returns false for other lines.
 func ParseProgress(text string) (Progress, bool) {
 	m := progressPattern.FindStringSubmatch(text)
 	if m == nil {
@@ -59,7 +60,8 @@ func ParseProgress(text string) (Progress, bool) {
 	return Progress{Phase: m[1], Percent: int(n[0]), Done: n[1] * mebi, Total: n[2] * mebi, Rate: n[3] * mebi}, true
 }
 
-// A Meter regularly prints a progress line until it is stopped. A nil Meter does nothing.
+// A Meter prints the progress of a command in the Job's log at regular intervals until it is stopped. A nil Meter does
+// nothing.
 type Meter struct {
 	phase string
 	total int64
@@ -70,7 +72,7 @@ type Meter struct {
 	wait  sync.WaitGroup
 }
 
-// StartMeter starts a meter for a phase that processes total bytes.
+// StartMeter starts a Meter for a phase of a command. total is the number of bytes to process in this phase.
 func StartMeter(out io.Writer, phase string, total int64) *Meter {
 	m := &Meter{phase: phase, total: total, out: out, start: time.Now(), quit: make(chan struct{})}
 	m.wait.Go(func() {
@@ -88,14 +90,14 @@ func StartMeter(out io.Writer, phase string, total int64) *Meter {
 	return m
 }
 
-// Add adds completed bytes.
+// Add adds the number of bytes that the command has processed since the previous call.
 func (m *Meter) Add(n int64) {
 	if m != nil {
 		m.done.Add(n)
 	}
 }
 
-// Stop stops the meter and prints a last line.
+// Stop ends the regular output of the Meter and prints a last progress line.
 func (m *Meter) Stop() {
 	close(m.quit)
 	m.wait.Wait()

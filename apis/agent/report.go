@@ -63,7 +63,7 @@ type Report struct {
 	CleanShutdown bool   `json:"cleanShutdown"`
 	Shutdown      string `json:"shutdown,omitempty"`
 
-	// Seconds is the duration of the run.
+	// Seconds is the time that the command took.
 	Seconds float64 `json:"seconds"`
 }
 
@@ -116,7 +116,7 @@ func (r *Report) Save(path string) error {
 	return err
 }
 
-// End sets the duration and the result of a run.
+// End sets the duration of the command, and its result from the command's error, or success if err is nil.
 func (r *Report) End(seconds float64, err error) {
 	r.Seconds = seconds
 	r.OK, r.ExitCode = err == nil, CodeOf(err)

@@ -18,7 +18,8 @@ type Found struct {
 	// Problem is the reason why the archive cannot be restored, or "" if it can be restored.
 	Problem string `json:"problem,omitempty"`
 
-	// Record and Spec come from the manifest. Fields of Spec that are not in the manifest are empty.
+	// Record is the name of the archive's BackupRecord, and Spec is its spec. Both come from the manifest. Fields of
+	// Spec that are not in the manifest are empty.
 	Record string              `json:"record,omitempty"`
 	Spec   v1.BackupRecordSpec `json:"spec"`
 	// FinishedAt is the time at which the archive was completed.
@@ -31,7 +32,7 @@ const foundPrefix = "found "
 // maxFound is the maximum length of a log line with a Found, in bytes.
 const maxFound = 64 << 10
 
-// Line returns the result as a log line.
+// Line returns the Found as a line of the survey Job's log, which ParseFound parses.
 func (f *Found) Line() (string, error) {
 	raw, err := json.Marshal(f)
 	if err != nil {
@@ -40,7 +41,7 @@ func (f *Found) Line() (string, error) {
 	return foundPrefix + string(raw), nil
 }
 
-// ParseFound parses a log line with a Found. It returns false for other lines.
+// ParseFound parses a line of the survey Job's log. It returns false for lines that contain no Found.
 func ParseFound(line string) (Found, bool) {
 	text, ok := strings.CutPrefix(line, foundPrefix)
 	f := Found{}

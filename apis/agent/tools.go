@@ -67,7 +67,7 @@ func CloneContainer(image string, target corev1.VolumeMount) corev1.Container {
 // because the container that clones the server never runs as root.
 func DonorVolume(secret string) corev1.Volume { return secretVolume(donorVolume, secret, 0o444) }
 
-// VersionContainer returns a container that reads the version of the server's image.
+// VersionContainer returns a container with the server's image, which writes the version of the server to VersionFile.
 func VersionContainer(image string) corev1.Container {
 	return Container("version", image, Memory, ServerSecurity(), []corev1.VolumeMount{ToolsMount()}, CopiedProgram,
 		"version-of-server", "--to="+VersionFile)

@@ -20,7 +20,7 @@ func PVCVolume(name, pvc string) corev1.Volume {
 // AccessVolumeName is the name of the volume that is mounted at AccessDir.
 const AccessVolumeName = "access"
 
-// AccessVolume returns the volume with the Secret for access to a store.
+// AccessVolume returns the volume with the Secret that gives a Job access to archives in a BackupStore.
 func AccessVolume(secret string) corev1.Volume { return secretVolume(AccessVolumeName, secret, 0o440) }
 
 // AccountVolume returns the volume with the username and the password for the server to import. All users can read
@@ -51,8 +51,8 @@ const (
 	ReadAccessLifetime   = 24 * time.Hour
 )
 
-// AccessSecret returns the Secret for a Job's access to a store, in the namespace of the Job. The caller adds the
-// data.
+// AccessSecret returns the Secret that gives a Job access to archives in a BackupStore. It is in the namespace of the
+// Job, and the caller adds its data.
 func AccessSecret(instance v1.Instance, namespace, name string) *corev1.Secret {
 	return &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},

@@ -159,8 +159,8 @@ const (
 	ReasonBackupFailed = "Failed"
 )
 
-// IsAnswered reports whether the backup was verified or has failed. The controller then takes no other backup for
-// this object.
+// IsAnswered reports whether the backup that this Backup requests was verified or has failed. The controller then takes
+// no other backup for this Backup.
 func (b *Backup) IsAnswered() bool {
 	for _, c := range b.Status.Conditions {
 		if c.Type == ConditionComplete {
@@ -170,7 +170,7 @@ func (b *Backup) IsAnswered() bool {
 	return false
 }
 
-// KindOfInstance returns the value of Instance.Kind for the instance to back up.
+// KindOfInstance returns the kind of the instance to back up, as in Instance.Kind. The default is MySQL.
 func (b *Backup) KindOfInstance() string {
 	if b.Spec.Instance.Kind == "" {
 		return KindMySQL

@@ -321,7 +321,7 @@ func NewestFirst(a, b *BackupRecord) int {
 	return 0
 }
 
-// LatestBackup returns the newest backup that matches, or nil.
+// LatestBackup returns the newest of the backups for which match returns true, or nil.
 func LatestBackup(backups []BackupRecord, match func(*BackupRecord) bool) *BackupRecord {
 	var out *BackupRecord
 	for i := range backups {
@@ -389,12 +389,12 @@ func (n *StoreEntry) ArchivePrefix() string {
 	return StorePrefix(n.Spec.Instance, n.Name)
 }
 
-// Entry returns the backup metadata of a BackupRecord.
+// Entry returns the backup metadata from which the controller can recreate this BackupRecord.
 func (b *BackupRecord) Entry() BackupEntry {
 	return BackupEntry{Record: b.UID, AnnouncedAt: b.Announced(), Spec: *b.Spec.DeepCopy()}
 }
 
-// since returns the number of the first backup of the BackupRecord's instance.
+// since returns the number of the first backup of the instance that was backed up.
 func (b *BackupRecord) since() int64 {
 	if b.Spec.Since > 0 {
 		return b.Spec.Since

@@ -81,7 +81,7 @@ func TestLastOf(t *testing.T) {
 	}
 }
 
-// countedSchedule counts the calls of Next.
+// A countedSchedule is a schedule that counts the calls of Next.
 type countedSchedule struct {
 	cron.Schedule
 

@@ -27,7 +27,8 @@ const (
 	KindDatabase  = "Database"
 	// KindBackup is the namespaced object through which users request and inspect a backup.
 	KindBackup = "Backup"
-	// KindBackupRecord is the catalog entry of a backup.
+	// KindBackupRecord is the cluster-scoped object with which the controller records a backup. Users of a namespace
+	// cannot write it.
 	KindBackupRecord = "BackupRecord"
 	// KindPlatform is the platform policy for claims.
 	KindPlatform = "Platform"

@@ -113,12 +113,12 @@ func (d *ImportedDump) Object(namespace string) string {
 	return path.Join(importsDir, namespace, d.Name)
 }
 
-// Address returns the host and the port of the server.
+// Address returns the host and the port of the server to import from.
 func (s *ImportedServer) Address() string {
 	return net.JoinHostPort(s.Host, strconv.Itoa(int(s.ServerPort())))
 }
 
-// ServerPort returns the port, or the default.
+// ServerPort returns the port of the server to import from, or DefaultPort.
 func (s *ImportedServer) ServerPort() int32 { return cmp.Or(s.Port, DefaultPort) }
 
 // String returns the import as one word: volume/, server/ or dump/, followed by the source. The controller uses it to

@@ -20,9 +20,10 @@ const (
 	// LabelXR is the UID of the composite resource. It distinguishes an instance from previous instances of the same
 	// name.
 	LabelXR = Group + "/xr"
-	// LabelUndo marks the temporary instances with which the plugin undoes a transaction. Its value is the name of the instance.
+	// LabelUndo marks the temporary instances with which the plugin undoes a transaction. Its value is the name of the
+	// instance.
 	LabelUndo = Group + "/undo"
-	// LabelPolicyVersion is the version of ProtectionPolicy.
+	// LabelPolicyVersion of the ValidatingAdmissionPolicy ProtectionPolicy is its version, ProtectionPolicyVersion.
 	LabelPolicyVersion = Group + "/policy-version"
 	// LabelPassword with the value "true" on a Secret allows claims in its namespace to use it as the password of root.
 	// It is required if the Platform sets requirePasswordLabel.

@@ -634,7 +634,7 @@ var (
 	gtidPattern = regexp.MustCompile(`^(before:)?[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(:[a-z_][a-z0-9_]{0,31})?:[1-9]\d{0,17}$`)
 )
 
-// MomentBefore is the prefix of a GTID in RestoreSpec.At that is not recovered itself.
+// MomentBefore is the prefix of a GTID in RestoreSpec.At. With it, the recovery ends before that transaction.
 const MomentBefore = "before:"
 
 // IsMoment reports whether a text is a valid value of RestoreSpec.At.
@@ -643,7 +643,8 @@ func IsMoment(text string) bool {
 	return err == nil && timePattern.MatchString(text) || gtidPattern.MatchString(text)
 }
 
-// ChoiceFrom and ChoiceImport are the prefixes of the restore sources From and Import. ChoiceAt precedes At.
+// Prefixes of a restore source, as RestoreSpec.Choice returns it: ChoiceFrom of another claim, ChoiceImport of an
+// import, and ChoiceAt of a time or a GTID.
 const (
 	ChoiceFrom   = "from/"
 	ChoiceImport = "import/"

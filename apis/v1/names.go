@@ -174,7 +174,7 @@ const AuthorityPrefix = "authority-"
 // +kubebuilder:object:generate=false
 type AccessNames struct{ instance Instance }
 
-// Accesses returns the names of the Secrets with access to a store.
+// Accesses returns the names of the Secrets that give the Jobs of the instance access to a store.
 func (i Instance) Accesses() AccessNames { return AccessNames{i} }
 
 // Backup returns the name of the Secret of the backup Job.
@@ -274,7 +274,7 @@ func StoreLogPrefix(i BackedUpInstance) string {
 	return path.Join(StoreLayout+"-log", string(i.NamespaceUID), string(i.XR))
 }
 
-// timelinePattern matches the name of a timeline.
+// timelinePattern matches the name of a timeline: a sequence of segments of the archived binary log without a gap.
 var timelinePattern = regexp.MustCompile(`^\d{14}-[a-z0-9]{10}$`)
 
 // LogPrefix returns the prefix of the archived binary log that continues a backup, or "" if the backup is not in a

@@ -56,15 +56,15 @@ func (s *RecoverySource) HasPlanOf(previous *RecoverySource) bool {
 	return s.isSameRecovery(previous) && previous.Plan != nil && previous.Plan.Message == ""
 }
 
-// isSameRecovery reports whether both results are the same backup and the same timeline.
+// isSameRecovery reports whether two search results choose the same backup and the same archived binary log.
 func (s *RecoverySource) isSameRecovery(previous *RecoverySource) bool {
 	return previous != nil && previous.Choice == s.Choice && previous.Backup != "" && previous.Backup == s.Backup &&
 		previous.Recovery != nil && s.Recovery != nil && previous.Recovery.Timeline == s.Recovery.Timeline
 }
 
-// IsNews reports whether the status must contain this result instead of an earlier one. The archive of a running instance
-// grows, so the segments of both differ. An incomplete plan is replaced by a complete one. A missing plan is not replaced,
-// because the kind may be from an earlier release, and then the API server drops the field at each write.
+// IsNews reports whether this search result must replace the previous one in the status. More segments in the archive
+// are no news, but a complete plan instead of an incomplete one is. A missing plan is ignored, because the CRD of an
+// earlier release does not have the field.
 func (s *RecoverySource) IsNews(previous *RecoverySource) bool {
 	return !s.isSameRecovery(previous) ||
 		previous.Plan != nil && previous.Plan.Message != "" && s.Plan != nil && s.Plan.Message == ""

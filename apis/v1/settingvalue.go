@@ -17,7 +17,7 @@ const MaxSettingLength = 8192
 // +kubebuilder:pruning:PreserveUnknownFields
 type Setting string
 
-// UnmarshalJSON accepts a string, a number or a boolean.
+// UnmarshalJSON accepts a string, a number or a boolean, and stores it as text. The booleans become ON and OFF.
 func (s *Setting) UnmarshalJSON(b []byte) error {
 	switch b = bytes.TrimSpace(b); {
 	case bytes.Equal(b, []byte("true")):

@@ -435,7 +435,7 @@ type SettingsVerdict struct {
 	Message string `json:"message"`
 }
 
-// IsOf reports whether the verdict is for the settings with this ID.
+// IsOf reports whether the verdict is about the settings with this ID, and not about earlier ones.
 func (v *SettingsVerdict) IsOf(id string) bool { return v != nil && v.ID == id && id != "" }
 
 // MaxListedBackups is the maximum number of backups in a status.

@@ -59,9 +59,9 @@ func (g *StorageAutogrow) WithDefaults() StorageAutogrow {
 type GrowthRule struct {
 	// Below is the free space at which the volume grows, in percent.
 	Below int64
-	// ByPercent is the size of a step in percent of the volume. It is 0 if By is set.
+	// ByPercent is the size by which the volume grows at a time, in percent of its size. It is 0 if By is set.
 	ByPercent int64
-	// By and To are sizes in bytes.
+	// By is the size by which the volume grows at a time, and To is its maximum size, both in bytes.
 	By, To int64
 }
 
@@ -92,7 +92,7 @@ func (g *StorageAutogrow) ParseBelow() (int64, error) {
 	return n, nil
 }
 
-// ParseBy returns the size of a step, in percent of the volume or in bytes. One of them is 0.
+// ParseBy returns the size by which the volume grows at a time, in percent of the volume or in bytes. One of them is 0.
 func (g *StorageAutogrow) ParseBy() (percent, bytes int64, err error) {
 	text := g.WithDefaults().By
 	if n, ok := parsePercent(text, mostGrowBy); ok {

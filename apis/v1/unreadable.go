@@ -111,7 +111,7 @@ func ReadObject(raw []byte, target any) (UnreadableFields, error) {
 	return r.unread, nil
 }
 
-// readWhole decodes a value, or sets it to zero.
+// readWhole decodes a value. If a part of the value cannot be decoded, it sets the value to zero and returns an error.
 func readWhole(raw []byte, v reflect.Value) error {
 	fresh := reflect.New(v.Type())
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, fresh.Interface()); err != nil {
@@ -155,7 +155,7 @@ func (r *lenientReader) read(raw []byte, v reflect.Value, path []string) bool {
 	return r.record(path, reason(err, v))
 }
 
-// record records that a field cannot be decoded.
+// record adds a field that cannot be decoded to the result. It always returns false, for use as the result of read.
 func (r *lenientReader) record(path []string, reason string) bool {
 	r.unread = append(r.unread, UnreadableField{Path: slices.Clone(path), Why: reason})
 	return false

@@ -38,8 +38,8 @@ func Check(g *v1.StorageAutogrow, size resource.Quantity, sizeField string, path
 	return errs
 }
 
-// CheckLimit checks sizes against the maximum of the platform. It returns an error for each field that exceeds the
-// maximum.
+// CheckLimit checks the size in the spec and the limit in spec.storageAutogrow against maxStorageSize of the Platform.
+// It returns an error for each field that exceeds it.
 func CheckLimit(p *v1.PlatformSpec, g *v1.StorageAutogrow, size resource.Quantity, sizeField string,
 	spec *field.Path) (large, grows *field.Error, err error) {
 	most, ok, err := p.LimitStorage()
@@ -62,9 +62,9 @@ func CheckLimit(p *v1.PlatformSpec, g *v1.StorageAutogrow, size resource.Quantit
 	return large, grows, nil
 }
 
-// Size returns the size of the data volume. It is the size in the spec, or the size to which the controller has grown
-// the volume if that is larger. A claim that is created again may have the size from before the growth. A volume that
-// grows by itself is therefore at least as large as the volume of the restored backup.
+// Size returns the size of the data volume: the size in the spec, or the size to which the controller has grown the
+// volume if that is larger. If the claim is deleted and created again, its manifest may still have the size from before
+// the growth. With spec.storageAutogrow, a restored volume is therefore at least as large as the volume of its backup.
 func Size(spec, grown, backup resource.Quantity, g *v1.StorageAutogrow, p *v1.PlatformSpec) resource.Quantity {
 	size := spec
 	if grown.Cmp(size) > 0 {

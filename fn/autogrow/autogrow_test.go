@@ -10,7 +10,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// sizeOf returns a quantity, or zero for an empty text.
+// sizeOf parses a quantity. An empty text is zero.
 func sizeOf(text string) resource.Quantity {
 	if text == "" {
 		return resource.Quantity{}

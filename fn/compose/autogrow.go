@@ -8,7 +8,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/fn/autogrow"
 )
 
-// volumeSize returns the size of the data volume for the size in the spec.
+// volumeSize returns the size that the data volume must have, given the size in the spec. It is larger if the volume
+// has grown, or if the instance is restored from a larger volume.
 func volumeSize(r *resolved, size resource.Quantity) resource.Quantity {
 	if size.IsZero() || r.hostPath {
 		return size
@@ -51,14 +52,14 @@ func sizeOfBackup(r *resolved) resource.Quantity {
 	return size
 }
 
-// checkAutogrow checks spec.storageAutogrow.
+// checkAutogrow validates spec.storageAutogrow and returns an error for each invalid field.
 func checkAutogrow(r *resolved, spec *field.Path) field.ErrorList {
 	text, name := r.spec.Size()
 	size, _ := v1.ParseSize(text) // An invalid size is reported elsewhere.
 	return autogrow.Check(r.spec.StorageAutogrow, size, name, spec.Child("storageAutogrow"))
 }
 
-// whyNotGrown returns the end of the message that the volume is smaller than the volume of a backup.
+// whyNotGrown returns the advice at the end of the error that the new volume is smaller than the volume of the backup.
 func whyNotGrown(r *resolved) string {
 	if r.spec.StorageAutogrow == nil {
 		return ", or set spec.storageAutogrow"
@@ -66,7 +67,8 @@ func whyNotGrown(r *resolved) string {
 	return ", or increase spec.storageAutogrow.to. The platform may limit both (maxStorageSize)"
 }
 
-// checkStorageLimit checks the sizes in the spec against the maximum of the platform. A hostPath volume has no size.
+// checkStorageLimit checks the sizes in the spec against maxStorageSize of the Platform. large is the error about the
+// size, and grows the error about the limit in spec.storageAutogrow. A hostPath volume has no size.
 func checkStorageLimit(r *resolved, spec *field.Path) (large, grows *field.Error, err error) {
 	text, name := r.spec.Size()
 	size, err := v1.ParseSize(text)

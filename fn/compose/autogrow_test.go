@@ -11,17 +11,17 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// growsTo sets spec.storageAutogrow.
+// growsTo returns a change of an Input that sets spec.storageAutogrow with the given maximum size.
 func growsTo(size string) func(*Input) {
 	return func(in *Input) { in.XR.Spec.StorageAutogrow = &v1.StorageAutogrow{To: size} }
 }
 
-// grownTo sets the size to which the controller has grown the volume.
+// grownTo returns a change of an Input that sets the size to which the controller has grown the data volume.
 func grownTo(size string) func(*Input) {
 	return func(in *Input) { in.XR.Status.StorageGrowth = &v1.StorageGrowthStatus{Size: size} }
 }
 
-// boundPVC adds a bound data PVC of a class that can be expanded.
+// boundPVC returns a change of an Input that adds a bound data PVC, whose StorageClass allows expansion.
 func boundPVC(size string) func(*Input) {
 	return func(in *Input) {
 		in.Required.Class = Required[storagev1.StorageClass]{Known: true,
@@ -102,7 +102,7 @@ func TestGrownVolume(t *testing.T) {
 	}
 }
 
-// inDirectory stores the data in a directory of the node.
+// inDirectory changes an Input so that the data is in a directory of the node (hostPath).
 func inDirectory(in *Input) {
 	in.Settings.Volumes, in.Settings.HostPathRoot = v1.VolumesHostPath, v1.DefaultHostPathRoot
 }

@@ -22,7 +22,7 @@ func chooseStart(r *resolved, password string) (start, error) {
 	if s, ok := waitsForChoice(r, password); ok && (unfinished == nil || r.XR.Status.PreviousBackup != "") {
 		return s, nil
 	}
-	if b := unfinished; b != nil { // The controller also waits for it.
+	if b := unfinished; b != nil { // The controller also waits for the unfinished backup.
 		return blockServer(v1.ReasonWaiting,
 			"Backup %q of a previous %s with this name is not finished (%s). The server starts after the backup%s",
 			b.BackupName(), r.instance.Kind, phaseOf(b), inSentence(b.Status.Message)), nil
@@ -89,7 +89,8 @@ func startEmpty(r *resolved, password string) start {
 	return start{replicas: 1, reason: v1.ReasonNothingToRestore}
 }
 
-// waitForPassword waits for a password whose Secret does not exist yet or has not been read.
+// waitForPassword returns a start with which the server waits for its password, because the Secret does not exist or
+// has not been read yet.
 func waitForPassword(r *resolved) start {
 	if r.password.Generated && r.Required.Password.Known {
 		return blockServer(v1.ReasonWaiting, "Waiting for the controller to create a password in Secret %s. "+checkController,
@@ -184,7 +185,7 @@ func chooseNamed(r *resolved, name string) (start, error) {
 	return startFrom(r, b)
 }
 
-// otherClaim returns the instance whose newest backup is to be restored.
+// otherClaim returns the instance that spec.restore.from names, whose newest backup is to be restored.
 func otherClaim(r *resolved) v1.Instance {
 	return r.spec.Restore.Source(r.instance)
 }
@@ -300,7 +301,8 @@ func rivalOf(b *v1.BackupRecord, among []v1.BackupRecord) *v1.BackupRecord {
 	return v1.LatestBackup(among, func(r *v1.BackupRecord) bool { return r.IsVerified() && r.IsRivalOf(b) })
 }
 
-// startFrom restores a backup if it is suitable for this instance.
+// startFrom decides to restore a backup. The server does not start if the backup is from an earlier namespace that the
+// platform has not allowed. It returns an error if the backup cannot be restored.
 func startFrom(r *resolved, b *v1.BackupRecord) (start, error) {
 	if !mayRestore(r, b) {
 		return blockServer(v1.ReasonWaiting,
@@ -329,7 +331,8 @@ func startFrom(r *resolved, b *v1.BackupRecord) (start, error) {
 	}), nil
 }
 
-// checkFits refuses a volume that is smaller than the volume of the backup. It ignores a hostPath, which has no size.
+// checkFits refuses to restore a backup to a volume that is smaller than the volume that was backed up. It ignores a
+// hostPath, which has no size.
 func checkFits(r *resolved, b *v1.BackupRecord) error {
 	current, err := v1.ParseSize(b.Spec.StorageSize)
 	if err != nil || r.hostPath || r.size.Cmp(current) >= 0 {

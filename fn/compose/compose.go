@@ -97,7 +97,8 @@ func (r *resolved) unlessStarted(err error) error {
 	return err
 }
 
-// warningOf returns the last of the errors that do not stop an instance, or nil.
+// warningOf returns the last Refusal in errs, or nil. The errors did not stop the instance, so the caller reports the
+// Refusal as a warning.
 func warningOf(errs ...error) *Refusal {
 	var last *Refusal
 	for _, err := range errs {

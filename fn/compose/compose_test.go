@@ -94,7 +94,7 @@ func TestRenderConfig(t *testing.T) {
 	}
 }
 
-// composed returns the output for an input, which must be accepted.
+// composed calls Compose and returns its Output. The test fails if Compose returns a Refusal.
 func composed(t *testing.T, in Input) *Output {
 	t.Helper()
 	out, err := tryCompose(t, in)

@@ -40,7 +40,7 @@ func storageClass(r *resolved) *string {
 		return c.Spec.StorageClassName
 	}
 	if r.XR.Status.Volume != "" {
-		// The PVC was deleted, and is being created again for its volume.
+		// The PVC was deleted. Its replacement for the same volume needs the StorageClass of the volume.
 		if v := r.Required.Volume.firstItem(); v != nil {
 			return &v.Spec.StorageClassName
 		}

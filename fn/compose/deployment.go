@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// gracePeriod is the time in seconds that InnoDB has to flush its buffer pool. The backup of a server that was
-	// killed cannot be upgraded.
+	// gracePeriod is the time in seconds that InnoDB has to flush its buffer pool before the kubelet kills the server.
+	// MySQL cannot upgrade the backup of a server that was killed.
 	gracePeriod int64 = 600
 	// startupProbes is the maximum number of startup probes. With one probe per second, the server has a day to start.
 	// Recovery of a large redo log can take long, and a restart would begin it again.
@@ -50,7 +50,7 @@ func deployment(s *serverInput, begin start, rev revision) *appsv1.Deployment {
 	return d
 }
 
-// serverTemplate returns the pod template of this release.
+// serverTemplate returns the server's pod template, as this release of the function creates it.
 func serverTemplate(s *serverInput) corev1.PodTemplateSpec {
 	t := corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: s.labels(s.instance.ServerSelector())},
@@ -153,7 +153,7 @@ func serverVolumes(s *serverInput) []mounted {
 	return out
 }
 
-// configMount mounts the my.cnf.
+// configMount returns the volume with the my.cnf and its mount in the server's container.
 func configMount(s *serverInput) mounted {
 	return mounted{
 		corev1.Volume{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
@@ -163,7 +163,7 @@ func configMount(s *serverInput) mounted {
 	}
 }
 
-// scratchMounts mounts the directories for the server's socket and temporary files.
+// scratchMounts returns the volume for the server's socket and temporary files, with a mount for each directory.
 func scratchMounts(s *serverInput) mounted {
 	out := mounted{Volume: agent.EmptyVolume("scratch", diskOf(s))}
 	for _, f := range s.engine.scratch {

@@ -13,14 +13,14 @@ import (
 // An engine is a kind of database server, with the requirements of its official image and the features that the
 // product supports.
 type engine struct {
-	// name is the name of the container.
+	// name is the name of the server's container.
 	name string
-	// example is an example of an image.
+	// example is an image of the engine, which error messages name as an example.
 	example string
 	// port is the port of the server, and portName is the name of the port.
 	port     int32
 	portName string
-	// data is the path of the server's data.
+	// data is the path at which the server's container stores the data.
 	data string
 	// config is the directory of my.cnf, or "" for a server without it.
 	config string
@@ -34,7 +34,8 @@ type engine struct {
 	password bool
 }
 
-// A scratchDir has a name and a path.
+// A scratchDir is a writable directory of the server's container. name is its directory in the scratch volume, and path
+// is its mount path.
 type scratchDir struct{ name, path string }
 
 var engines = map[v1.DatabaseType]engine{
@@ -60,7 +61,8 @@ func engineOf(in Input) engine {
 
 func isDatabase(xr *v1.XMySQL) bool { return xr.Kind == v1.KindXDatabase }
 
-// checkType checks the fields that exist only in one API.
+// checkType checks the type of a Database, which only the Database API has, and the fields that are not supported for
+// this type. For a MySQL, it checks the database name.
 func checkType(r *resolved, spec *field.Path) field.ErrorList {
 	path := spec.Child("type")
 	_, known := engines[r.Type]
@@ -102,7 +104,8 @@ func defaultImage(r *resolved) string {
 	return cmp.Or(r.Settings.DefaultImage, r.platform.DefaultImage, v1.DefaultImage)
 }
 
-// mayHave reports whether an instance of this kind and with this spec may have the named resource.
+// mayHave reports whether an instance of this kind and with this spec may have the composed resource with the given
+// name.
 func mayHave(r *resolved, name string) bool {
 	switch name {
 	case v1.ResourceDataPV:

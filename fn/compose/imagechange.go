@@ -19,9 +19,9 @@ type imageChange struct {
 	// pending is the image of the spec, if it belongs to a different release series than served and has not accepted
 	// clients yet. A backup is required before it starts.
 	pending string
-	// waits is true if the required backup does not exist yet.
+	// waits is true if the backup before the image change does not exist yet.
 	waits bool
-	// stopped is true if the server must not run.
+	// stopped is true if the server must not run because of the image change.
 	stopped bool
 }
 

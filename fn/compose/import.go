@@ -294,7 +294,7 @@ func checkImport(r *resolved, fldPath *field.Path) field.ErrorList {
 	return errs
 }
 
-// checkImportOf validates an import of a claim or a Job.
+// checkImportOf validates an import source, from the spec of a claim or from the annotation of a restore Job.
 func checkImportOf(r *resolved, from *v1.Import, fldPath *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if n := countTrue(from.Volume != nil, from.Server != nil, from.Dump != nil); n != 1 {

@@ -31,7 +31,8 @@ func ofServer(in *Input) {
 	found("account", nil)(in)
 }
 
-// found adds the PVC to import, or the Secret with the account of the imported server, with the given labels.
+// found returns a change of an Input that adds an object with the given labels: the PVC to import, or the Secret with
+// the account of the imported server.
 func found(name string, labels map[string]string) func(*Input) {
 	return func(in *Input) {
 		in.Required.Import = Required[metav1.PartialObjectMetadata]{Known: true, Items: []metav1.PartialObjectMetadata{{

@@ -63,7 +63,7 @@ type Observed struct {
 	Restore  *batchv1.Job
 	// SettingsCheck is the Job that validates new settings.
 	SettingsCheck *batchv1.Job
-	// JobPolicy and ServerPolicy are the NetworkPolicies.
+	// JobPolicy and ServerPolicy are the NetworkPolicies of the instance's Jobs and of its server.
 	JobPolicy, ServerPolicy *networkingv1.NetworkPolicy
 }
 
@@ -73,7 +73,7 @@ type Template struct {
 	Digest string
 	// ConfigHash is the digest of the my.cnf that the template was created with.
 	ConfigHash string
-	// Images are the images of its containers by name.
+	// Images are the images of the template's containers by the name of the container.
 	Images map[string]string
 	// Certified is true if the template mounts the server's certificate.
 	Certified bool
@@ -113,7 +113,7 @@ type Required[T any] struct {
 	Items []T
 }
 
-// firstItem returns the first item, or nil.
+// firstItem returns the first of the required resources that Crossplane has sent, or nil.
 func (a Required[T]) firstItem() *T {
 	if len(a.Items) == 0 {
 		return nil
@@ -125,7 +125,7 @@ func (a Required[T]) firstItem() *T {
 type RequiredResources struct {
 	redact.All
 
-	// Platform is the Platform object.
+	// Platform is the Platform object, which contains the limits and defaults for claims.
 	Platform Required[v1.Platform]
 	// Records are the BackupRecords of all instances with the same claim name.
 	Records Required[v1.BackupRecord]

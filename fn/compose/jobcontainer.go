@@ -2,7 +2,7 @@ package compose
 
 import "github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 
-// Paths in the pods in which the agent runs.
+// Paths at which the pods of Jobs and the init containers mount volumes, for the commands of the controller's image.
 const (
 	dataPath    = "/data"
 	archivePath = "/backup"

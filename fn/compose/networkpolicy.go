@@ -55,7 +55,7 @@ func serverPods(r *resolved) map[string]string {
 	return pods
 }
 
-// theBackups selects the backup Jobs of this instance.
+// theBackups selects the pods of the backup Jobs of this instance, which may connect to the server to clone it.
 func theBackups(r *resolved) networkingv1.NetworkPolicyPeer {
 	return networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{
 		v1.LabelInstance: r.instance.Key(), v1.LabelComponent: v1.ComponentBackup,

@@ -67,7 +67,7 @@ func fixedSettings(settings map[string]v1.Setting) map[string]string {
 // suffixes are the multipliers that a number in my.cnf can end with.
 var suffixes = map[string]uint64{"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
-// fixedValue returns a normalized value, so that 16K and 16384 are equal.
+// fixedValue normalizes the value of a fixed option, so that 16K and 16384 are equal.
 func fixedValue(value string) string {
 	text, factor := strings.ToLower(strings.TrimSpace(value)), uint64(1)
 	for suffix, f := range suffixes {
@@ -134,7 +134,8 @@ func checkFixed(r *resolved, path *field.Path) (errs field.ErrorList) {
 	return errs
 }
 
-// valueOf returns the value of a fixed option, or its default.
+// valueOf returns the value of a fixed option, which can only be set when the data directory is initialized, or its
+// default.
 func valueOf(settings map[string]string, name string) string {
 	if value, ok := settings[name]; ok {
 		return value
@@ -156,7 +157,7 @@ func howToKeep(value string) string {
 	return "Set it to " + clipText(value)
 }
 
-// fixedToReport returns the fixed settings for the status.
+// fixedToReport returns the settings for the status that can only be set when the data directory is initialized.
 func fixedToReport(r *resolved) map[string]string {
 	current, known := fixedInForce(r)
 	switch {

@@ -12,7 +12,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// config sets the settings of the claim.
+// config returns a change of an Input that sets spec.config of the claim. pairs are names, each followed by its value.
 func config(pairs ...string) func(*Input) {
 	return func(in *Input) {
 		in.XR.Spec.Config = map[string]v1.Setting{}
@@ -22,7 +22,7 @@ func config(pairs ...string) func(*Input) {
 	}
 }
 
-// serves adds a server that accepts clients and runs with the given my.cnf.
+// serves returns a change of an Input that adds a server, which accepts clients and runs with the given my.cnf.
 func serves(text string) func(*Input) {
 	return func(in *Input) {
 		inUse(in)

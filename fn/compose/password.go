@@ -91,7 +91,8 @@ func requiredSecret(r *resolved, name string) *corev1.Secret {
 	return s
 }
 
-// allowedPassword returns the password if the platform allows it.
+// allowedPassword returns the password, or an error if the Platform forbids the password or its source. labels are the
+// labels of the Secret that contains it.
 func allowedPassword(r *resolved, path, password string, labels map[string]string) (string, error) {
 	if !r.Required.Platform.Known || !r.engine.password {
 		return password, nil

@@ -129,7 +129,8 @@ func TestNodesOfJobs(t *testing.T) {
 	wanted := scheduling().NodePlacement().OfJobs()
 	had := func(in *Input) { in.XR.Status.Nodes = ran }
 	defaults := func(in *Input) { in.Settings.DefaultScheduling = scheduling() }
-	// made adds a Deployment for the current spec, with the given numbers of replicas and of ready pods.
+	// made returns a change of an Input that adds a Deployment for the current spec, with the given numbers of replicas
+	// and of ready pods.
 	made := func(replicas, ready int32) func(*Input) {
 		return func(in *Input) {
 			in.XR.Status.Started, in.XR.Status.UID, in.XR.Status.Revision, in.XR.Status.Initialized =

@@ -14,7 +14,7 @@ func TestPlan(t *testing.T) {
 	choice := v1.ChoiceAt + testMoment
 	plan := &v1.RecoveryPlan{At: testMoment, Backup: "b1", Segments: 3}
 	found := &v1.RecoverySource{Choice: choice, Backup: "b1", Recovery: recoveryTo(testTimeline), Plan: plan}
-	// The controller has not looked for the backups of a previous instance.
+	// previous("") means that the controller has not looked for backups of a previous instance.
 	two := []func(*Input){previous(""), suspended, record("b1", 1, v1.BackupVerified, inStore),
 		record("b2", 2, v1.BackupVerified, inStore)}
 	const nothing = "Suspended: nothing is restored or created until spec.suspend is false. "

@@ -50,7 +50,8 @@ func checkAllowed(r *resolved) (kept, err error) {
 			refusals = append(refusals, e)
 		}
 	}
-	// ask checks a value that must be on an allow-list of the platform.
+	// ask reports a value that is not on the platform's allow-list: as a warning if the instance already uses it, or
+	// else as a refusal.
 	ask := func(path *field.Path, value string, allowed bool, list []string, inUse bool) {
 		if !allowed {
 			forbid(notAllowed(path, value, list), inUse)
@@ -73,7 +74,7 @@ func checkAllowed(r *resolved) (kept, err error) {
 	if large != nil {
 		forbid(large, !asksForMore(r))
 	}
-	if grows != nil { // The controller does not exceed the limit.
+	if grows != nil { // This is only a warning, because the controller does not grow a volume beyond the limit.
 		forbid(grows, true)
 	}
 	service, observed, t := spec.Child("service"), r.Observed.Service, r.spec.Service.Type

@@ -17,18 +17,20 @@ const (
 	testTimeline = "v1-log/" + string(testNamespace) + "/earlier/20260301093000-k7v2m9xw4q"
 )
 
-// inStore moves the archive of a backup to a store.
+// inStore moves the archive of a BackupRecord from its backup volume to the BackupStore offsite.
 func inStore(r *v1.BackupRecord) {
 	r.Spec.Archive.PVCName, r.Spec.Archive.Store = "", "offsite"
 	r.Spec.Archive.Path = v1.StorePrefix(r.Spec.Instance, r.Name) + "/k7v2m9xw4q.tar.zst"
 }
 
-// recoveryTo returns a recovery with a timeline.
+// recoveryTo returns a recovery, in the form in which the controller reports it, that applies the archived binary log
+// of a timeline.
 func recoveryTo(timeline string) *v1.Recovery {
 	return &v1.Recovery{At: testMoment, Timeline: timeline, Segment: 7, Digest: testSum, Until: testMoment}
 }
 
-// at sets spec.restore.at and what the controller has found.
+// at returns a change of an Input that sets spec.restore.at, and the backup and binary log that the controller has
+// found for that time.
 func at(found *v1.RecoverySource) func(*Input) {
 	return func(in *Input) {
 		in.XR.Spec.Restore.At = new(testMoment)

@@ -88,7 +88,8 @@ func isSettled(r *resolved) bool {
 		r.XR.Status.BackupUnderWay() == nil && blockerOf(r) == nil
 }
 
-// choiceAtBegin returns the restore source that the instance started with or, before its start, the one in the spec.
+// choiceAtBegin returns the restore source that the instance started with. If it has not started or begun a restore, it
+// returns the source in the spec.
 func choiceAtBegin(r *resolved) string {
 	if r.XR.Status.Started || r.XR.Status.Restore != nil {
 		return r.XR.Status.Choice
@@ -96,7 +97,8 @@ func choiceAtBegin(r *resolved) string {
 	return r.spec.Restore.Choice()
 }
 
-// seenVolume returns the data volume for the status. It is kept once it is set.
+// seenVolume returns the name of the PersistentVolume with the data, for the status. The status keeps the name if the
+// PVC is deleted.
 func seenVolume(r *resolved) string {
 	if c := r.Observed.DataPVC; c != nil && c.Spec.VolumeName != "" &&
 		(c.Status.Phase == corev1.ClaimBound || !r.hostPath) {

@@ -9,7 +9,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// Keys of required resources.
+// Keys under which the function requires resources from Crossplane.
 const (
 	RequiredPlatform   = "platform"
 	RequiredRecords    = "records"

@@ -45,7 +45,7 @@ func restoreJob(r *resolved, from *v1.RestoreStatus) *batchv1.Job {
 	return j
 }
 
-// jobPod returns the pod of a restore or an import.
+// jobPod returns the pod of the restore Job, which imports data, recovers to a point in time, or restores a backup.
 func jobPod(r *resolved, from *v1.RestoreStatus) corev1.PodSpec {
 	if from.Import != nil {
 		return importPod(r, from.Import)

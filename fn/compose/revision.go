@@ -100,7 +100,8 @@ func decideRevision(r *resolved, begin start, isBack bool) revision {
 	return today
 }
 
-// isAsMade reports whether the server's template was created from the current templateInput.
+// isAsMade reports whether the pod template of the Deployment was created from the current templateInput: the fields of
+// the spec that determine the pod.
 func isAsMade(r *resolved) bool {
 	d := r.Observed.Deployment
 	if d == nil {

@@ -11,13 +11,13 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// seen is the digest of the observed template.
+// seen stands for the digest of the pod template of the observed Deployment.
 const seen = "0123456789abcdef0123456789abcdef"
 
 // earlierConfig is a my.cnf that an earlier release wrote.
 const earlierConfig = "[mysqld]\nearlier = ON\n"
 
-// inUse adds a running server to which a client has logged in.
+// inUse changes an Input so that a server runs and a client has logged in to it.
 func inUse(in *Input) {
 	server(1)(in)
 	in.XR.Status.Initialized = true
@@ -26,7 +26,8 @@ func inUse(in *Input) {
 	hasPVC(in)
 }
 
-// madeEarlier returns a change that adds a server with the same spec. Its template is from an earlier release.
+// madeEarlier returns a change of an Input that adds a running server. It has the same spec, and a pod template from an
+// earlier release.
 func madeEarlier(t *testing.T) func(*Input) {
 	t.Helper()
 	templateInput, _, _ := strings.Cut(markOf(t, given(inUse)), ".")
@@ -37,7 +38,7 @@ func madeEarlier(t *testing.T) func(*Input) {
 	}
 }
 
-// markOf returns the annotation with the revision in the composed Deployment.
+// markOf composes an Input and returns AnnotationRevision of the Deployment.
 func markOf(t *testing.T, in Input) string {
 	t.Helper()
 	return composed(t, in).Resources[v1.ResourceDeployment].Object.(*appsv1.Deployment).Annotations[v1.AnnotationRevision]

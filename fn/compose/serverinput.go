@@ -35,8 +35,8 @@ func templateInputOf(s v1.MySQLSpec, image string) templateInput {
 	}
 }
 
-// facts are the other inputs of the server's pod and its my.cnf: the identity of the instance, the platform's
-// settings, and the state of the instance.
+// facts are the inputs of the server's pod and its my.cnf that are not in the templateInput: the identity of the
+// instance, the platform's settings, and the state of the instance.
 type facts struct {
 	engine   engine
 	instance v1.Instance

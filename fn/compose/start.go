@@ -24,7 +24,7 @@ type start struct {
 	message string
 }
 
-// blockServer returns a start with zero replicas.
+// blockServer returns a start with which the server does not run, because the Deployment has zero replicas.
 func blockServer(reason, format string, args ...any) start {
 	return start{reason: reason, message: fmt.Sprintf(format, args...)}
 }
@@ -68,7 +68,7 @@ func decideWith(r *resolved, chosen *v1.RestoreStatus, password string) (start, 
 		b := r.XR.Status.BackupUnderWay()
 		return blockServer(v1.ReasonFenced, "The server is stopped for %s%s",
 			r.XR.Status.WhatIsTaken(b), inSentence(b.Message)), nil
-	case r.spec.Suspend && !r.XR.Status.BackupUnderWay().IsOnline(): // A cold backup that has its copy needs no server.
+	case r.spec.Suspend && !r.XR.Status.BackupUnderWay().IsOnline(): // Only an online backup still needs the server.
 		return suspend(r, chosen)
 	case isVolumeUnseen(r):
 		return blockServer(v1.ReasonWaiting, "Waiting for Crossplane to read volume %q, which contains this instance's data",

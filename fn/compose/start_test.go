@@ -58,7 +58,8 @@ func previous(name string) func(*Input) {
 	return func(in *Input) { in.XR.Status.PreviousBackup = name }
 }
 
-// record adds a BackupRecord of a previous instance, which was created on the given day.
+// record returns a change of an Input that adds a BackupRecord of a previous instance, created on the given day of
+// January.
 func record(name string, day int, phase v1.BackupPhase, changes ...func(*v1.BackupRecord)) func(*Input) {
 	return func(in *Input) {
 		r := v1.BackupRecord{
@@ -78,14 +79,15 @@ func record(name string, day int, phase v1.BackupPhase, changes ...func(*v1.Back
 	}
 }
 
-// announced sets the day of the announcement in the spec, as in a BackupRecord that was deleted and created again.
+// announced sets the time at which a BackupRecord was first created. It differs from the creation time if the
+// controller has created the BackupRecord again.
 func announced(day int) func(*v1.BackupRecord) {
 	return func(r *v1.BackupRecord) {
 		r.Spec.AnnouncedAt = &metav1.Time{Time: time.Date(2026, 1, day, 0, 0, 0, 0, time.UTC)}
 	}
 }
 
-// nth sets the number of a backup, and the UID of the instance that it belongs to.
+// nth sets the sequence number of a backup, and the UID of the composite resource that it was taken of.
 func nth(number int64, uid types.UID) func(*v1.BackupRecord) {
 	return func(r *v1.BackupRecord) { r.Spec.Number, r.Spec.Instance.XR = number, uid }
 }
@@ -100,7 +102,8 @@ func named(name string, changes ...func(*v1.BackupRecord)) func(*Input) {
 	}
 }
 
-// from sets spec.restore.from to the name of another claim, and adds that claim's BackupRecords.
+// from returns a change of an Input that sets spec.restore.from to the name of another claim. It also adds that claim's
+// BackupRecords.
 func from(name string, changes ...func(*Input)) func(*Input) {
 	return func(in *Input) {
 		one := Input{}
@@ -122,7 +125,7 @@ func from(name string, changes ...func(*Input)) func(*Input) {
 	}
 }
 
-// foundSource sets the controller's report about the other claim.
+// foundSource sets the controller's report about the claim in spec.restore.from, whose backup is to be restored.
 func foundSource(source *v1.RestoreSourceStatus) func(*Input) {
 	return func(in *Input) { in.XR.Status.RestoreSource = source }
 }
@@ -180,7 +183,7 @@ func ofNoInstance(r *v1.BackupRecord) { r.Spec.Instance.Name = "third" }
 
 func ofEarlier(r *v1.BackupRecord) { r.Spec.Instance.NamespaceUID = "earlier" }
 
-// platform changes the Platform.
+// platform returns a change of an Input that modifies the spec of the Platform.
 func platform(change func(*v1.PlatformSpec)) func(*Input) {
 	return func(in *Input) { change(&in.Required.Platform.Items[0].Spec) }
 }
@@ -205,14 +208,15 @@ func restoredBy(uid types.UID) func(*Input) {
 	return func(in *Input) { in.XR.Status.RestoredBy, in.Observed.Restore.UID = uid, "job" }
 }
 
-// scaled adds a Deployment with the given replicas that the function has never started.
+// scaled returns a change of an Input that adds a Deployment. It has the given replicas, and the function has never
+// started its server.
 func scaled(replicas int32) func(*Input) {
 	return func(in *Input) {
 		in.Observed.Deployment = &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: &replicas}}
 	}
 }
 
-// server adds a Deployment that the function has started.
+// server returns a change of an Input that adds a Deployment whose server the function has started.
 func server(replicas int32) func(*Input) {
 	return func(in *Input) {
 		scaled(replicas)(in)
@@ -220,17 +224,17 @@ func server(replicas int32) func(*Input) {
 	}
 }
 
-// held sets the controller's report about a backup that has no BackupRecord.
+// held sets the controller's report that a backup of a previous instance exists, but its BackupRecord is missing.
 func held(name string) func(*Input) {
 	return func(in *Input) { in.XR.Status.PreviousBackup, in.XR.Status.HeldBackup = v1.PreviousHeld, name }
 }
 
-// began sets the restore source with which the instance of a backup was created.
+// began sets, in a BackupRecord, the restore source with which the backed-up instance was created.
 func began(marker string) func(*v1.BackupRecord) {
 	return func(r *v1.BackupRecord) { r.Spec.Choice = marker }
 }
 
-// aside sets spec.restore.insteadOf to backup b2.
+// aside sets spec.restore.insteadOf to b2, so that the restore source in the spec overrides backup b2.
 func aside(in *Input) { in.XR.Spec.Restore.InsteadOf = new("b2") }
 
 func never(in *Input) { in.XR.Spec.Restore.Policy = v1.RestoreNever }

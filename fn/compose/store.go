@@ -68,7 +68,7 @@ func whereArchiveIs(r *resolved, a *v1.Archive, u *agent.Unpacking) (corev1.Volu
 	return volume, corev1.VolumeMount{Name: "backup", MountPath: archivePath, ReadOnly: true}
 }
 
-// checkPlace returns an error unless an archive has exactly one location.
+// checkPlace returns an error unless an archive has exactly one location: a volume or a BackupStore.
 func checkPlace(backup string, a *v1.Archive) error {
 	if (a.PVCName == "") == (a.Store == "") {
 		return newRefusal(v1.ReasonInvalid, "BackupRecord %q: archive must have either pvcName or store", backup)

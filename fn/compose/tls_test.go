@@ -16,7 +16,7 @@ import (
 // uncertified sets the status of an instance without a certificate.
 func uncertified(in *Input) { in.XR.Status.Authorities = "" }
 
-// plaintext allows plaintext connections for the tests' image.
+// plaintext makes the Platform allow unencrypted connections for the image of the tests.
 func plaintext(in *Input) {
 	platform(func(s *v1.PlatformSpec) { s.AllowedPlaintextImages = []string{"mysql:"} })(in)
 }
@@ -179,7 +179,7 @@ func TestTLSWarning(t *testing.T) {
 	}
 }
 
-// serving adds a server that accepts clients, with a connection Secret.
+// serving changes an Input so that the server accepts clients and the connection Secret exists.
 func serving(in *Input) {
 	inUse(in)
 	in.XR.Status.Started = true

@@ -23,9 +23,9 @@ import (
 // newSettings are settings of the spec that are not in use yet.
 type newSettings struct {
 	phase v1.SettingsPhase
-	// validate is true if the Job is required.
+	// validate is true if the Job that validates the settings is required.
 	validate bool
-	// message explains the phase, if the controller reports no message.
+	// message explains the phase of the new settings. It is used if the controller reports no message.
 	message string
 }
 
@@ -39,7 +39,8 @@ func settingsID(r *resolved) string {
 	}{r.templateInput.Image, r.templateInput.Config, r.templateInput.Resources})
 }
 
-// mayValidate reports whether the spec contains settings that the server was not created with.
+// mayValidate reports whether the spec contains settings that the running server was not created with, so that a Job
+// may have to validate them.
 func mayValidate(r *resolved) bool {
 	return r.started && r.engine.password && r.engine.config != "" && len(r.spec.Config) > 0 &&
 		r.Observed.Template != nil && !isAsMade(r)
@@ -85,7 +86,7 @@ func takenBack(r *resolved) (config string, ok bool) {
 	return configHeader + platformConfig(r.serverInput) + ofClaim(r, kept), kept != ""
 }
 
-// ofClaim returns the lines of a my.cnf that the platform does not set.
+// ofClaim returns the lines of a my.cnf that come from the claim's settings, without the platform's lines.
 func ofClaim(r *resolved, config string) string {
 	own := readLines(configHeader + platformConfig(r.serverInput))
 	var out strings.Builder
@@ -111,8 +112,8 @@ func servedConfig(r *resolved, rev revision, isBack bool) string {
 	return last
 }
 
-// lastServed returns the last my.cnf with which the server accepted clients. While the server accepts clients, this
-// is the current my.cnf. Otherwise it is kept, or the current my.cnf if kept is empty.
+// lastServed returns the last my.cnf with which the server accepted clients. This is the current my.cnf if the server
+// accepts clients now, or if the parameter kept is empty. Otherwise it is the my.cnf in kept.
 func lastServed(r *resolved, kept string) string {
 	t, now := r.Observed.Template, observedConfig(r, v1.ConfigKey)
 	if t == nil || !hasServed(r) {

@@ -35,7 +35,7 @@ func newRig(t *testing.T, pairs ...string) *rig {
 	return r
 }
 
-// pass calls the function and applies its output.
+// pass calls the function once, and makes its desired resources and status the observed ones of the next call.
 func (r *rig) pass() {
 	r.t.Helper()
 	r.out = composed(r.t, r.in)
@@ -76,7 +76,7 @@ func (r *rig) ready(ready bool) {
 	}
 }
 
-// ends sets the given condition of the Job that validates the settings.
+// ends sets a condition, such as Complete or Failed, of the Job that validates the settings.
 func (r *rig) ends(change batchv1.JobConditionType) {
 	r.t.Helper()
 	if r.in.Observed.SettingsCheck == nil {
@@ -93,7 +93,7 @@ func (r *rig) set(pairs ...string) {
 
 func (r *rig) configMap() map[string]string { return r.in.Observed.Config.Data }
 
-// is checks the phase of the settings, and that the server runs with the given setting.
+// is checks the phase of the new settings in the status, and that the my.cnf of the running server contains runsWith.
 func (r *rig) is(phase v1.SettingsPhase, runsWith string) {
 	r.t.Helper()
 	got := v1.SettingsPhase("")

@@ -28,7 +28,7 @@ type Preference struct {
 	Nodes *corev1.NodeSelector
 }
 
-// Apply sets the scheduling fields of a pod.
+// Apply sets the scheduling fields of a server's or a Job's pod to this preference.
 func (w Preference) Apply(pod *corev1.PodSpec) {
 	scheduling := cmp.Or(w.Scheduling, &v1.Scheduling{})
 	pod.NodeSelector, pod.Tolerations, pod.PriorityClassName =

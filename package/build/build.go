@@ -14,7 +14,7 @@ import (
 // killAfter is the time that a command has to clean up after SIGINT. After that, it is killed.
 const killAfter = 10 * time.Second
 
-// A builder builds all packages. If one build fails, no existing package is changed.
+// A builder builds all Crossplane packages of this repository. If one build fails, no existing package is changed.
 type builder struct {
 	options
 
@@ -137,7 +137,8 @@ func (b *builder) publish(ctx context.Context, tmp string) error {
 	return nil
 }
 
-// sayf prints the progress. An error while printing must not stop the build.
+// sayf prints the progress of the build. It ignores errors, because the build must continue if a line cannot be
+// printed.
 func (b *builder) sayf(format string, a ...any) {
 	_, _ = fmt.Fprintf(b.log, "[%4.0fs] %s\n", time.Since(b.start).Seconds(), fmt.Sprintf(format, a...))
 }

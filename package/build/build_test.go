@@ -162,7 +162,7 @@ func TestDependencies(t *testing.T) {
 	}
 }
 
-// A dependency is a dependency in a package's metadata.
+// A dependency is an entry in the dependencies of a package's metadata.
 type dependency struct {
 	Package string `yaml:"package"`
 	Version string `yaml:"version"`

@@ -103,7 +103,7 @@ func mustRender(t *testing.T, values ...string) map[string]object {
 	return all
 }
 
-// helmLabels returns the labels that the chart adds to all its objects.
+// helmLabels returns the labels that the chart adds to all its objects, and that the manifests for kubectl do not have.
 func helmLabels() []string {
 	return []string{"helm.sh/chart", "app.kubernetes.io/managed-by", "app.kubernetes.io/part-of", "app.kubernetes.io/version"}
 }
@@ -167,7 +167,7 @@ func rawKustomization(t *testing.T, dir string) []byte {
 	return out
 }
 
-// everything returns values that enable all optional parts of the manifests.
+// everything returns values of the chart that enable all optional parts of the manifests.
 func everything() []string {
 	return []string{"gateway.enabled=true", "monitoring.podMonitor.enabled=true", "monitoring.prometheusRule.enabled=true",
 		"monitoring.dashboard.enabled=true"}
@@ -201,8 +201,8 @@ func TestChartIsManifests(t *testing.T) {
 	}
 }
 
-// outliving returns the objects that must remain when the controller is uninstalled, apart from CRDs and the
-// namespace of the release.
+// outliving returns the objects of the chart that must remain when the controller is uninstalled, apart from CRDs and
+// the namespace of the release.
 func outliving() []string {
 	return []string{
 		"Configuration//crossplane-mysql-configuration-mysql", "DeploymentRuntimeConfig//crossplane-mysql-function-mysql",
@@ -220,7 +220,8 @@ const (
 	functionRuntime      = "DeploymentRuntimeConfig//crossplane-mysql-function-mysql"
 )
 
-// A component is a part of the chart. Some of its values exist for each component.
+// A component is a Deployment of the chart: the controller, the backup gateway or the function. Values such as
+// resources exist for each component.
 type component struct {
 	name   string // The name in the values.
 	object string
@@ -247,7 +248,7 @@ func ofEach(value string) []string {
 	return out
 }
 
-// TestChartComponents checks the values that each component has. They must affect the pods of the component.
+// TestChartComponents checks that the values that exist for each component affect the pods of that component.
 func TestChartComponents(t *testing.T) {
 	container := []any{"spec", "containers", 0}
 	cases := map[string]struct {

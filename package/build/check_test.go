@@ -17,7 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Crossplane reads the package from the layer with this annotation.
+// Annotation of the image layer from which Crossplane reads a package, and the file in this layer.
 const (
 	xpkgAnnotation = "io.crossplane.xpkg"
 	xpkgBase       = "base"

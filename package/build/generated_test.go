@@ -177,7 +177,7 @@ func jsonSchemaOf(in map[string]any) map[string]any {
 	return out
 }
 
-// holes returns the gaps of a schema: values without a type, and objects that accept any key.
+// holes returns the places in a schema that accept too much: values without a type, and objects that accept any key.
 func holes(path string, node any) (out []string) {
 	schema, _ := node.(map[string]any)
 	switch {

@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/afero"
 )
 
-// content describes a package. root is the directory with its YAML files. runtime is the tarball with the image of a
-// function. file is the file to write.
+// content describes a package to build. root is the directory with its YAML files. runtime is the tarball with the
+// image of a function. file is the package file to write.
 type content struct{ root, runtime, file string }
 
 // examples returns a directory that does not exist, so that the package contains no examples. The examples of this

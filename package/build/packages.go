@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// A pkg is a package, which is one file in the output directory.
+// A pkg is a Crossplane package of this repository. Its file is in the output directory.
 type pkg struct {
 	file string
 
-	// meta is the directory below package/ with the metadata.
+	// meta is the directory below package/ with the package's metadata, crossplane.yaml.
 	meta string
 
 	// objects are generated files of the repository. They are copied into the package, so that the repository needs only

@@ -42,7 +42,7 @@ func fromEnv(t *testing.T, key string) string {
 	return path
 }
 
-// A target is a temporary registry for a test, with the path of the real CLI that pushes to it.
+// A target is a temporary registry in this process, with the path of the real Crossplane CLI that pushes to it.
 type target struct {
 	host string
 	cli  string

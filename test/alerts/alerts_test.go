@@ -52,7 +52,7 @@ func rules(t *testing.T) []rule {
 	return r.Spec.Groups[0].Rules
 }
 
-// runbooks is the page of the newest release.
+// runbooks is the prefix of each alert's runbook_url. It is the page of the newest release.
 const runbooks = "https://crossplane-mysql.github.io/crossplane-mysql/troubleshoot/by-alert/#"
 
 // TestRunbooks checks that the runbook has a section for each alert, and no sections for alerts that do not exist.

@@ -14,7 +14,7 @@ import (
 
 var reference = filepath.Join("..", "..", "docs", "reference") //nolint:gochecknoglobals // A constant path.
 
-// fill compares the generated parts of a reference page, and writes them with -update.
+// fill compares the generated parts of a reference page with the given texts. With -update, it writes them to the page.
 func fill(t *testing.T, page string, parts map[string]string) {
 	t.Helper()
 	path := filepath.Join(reference, page)
@@ -102,7 +102,7 @@ func TestDashboardPage(t *testing.T) {
 	fill(t, "dashboard.md", map[string]string{"variables": variables.String(), "panels": panels.String()})
 }
 
-// cell returns a text for a table cell, in one line.
+// cell returns a text in one line, for a cell of a table.
 func cell(text string) string {
 	return strings.ReplaceAll(strings.Join(strings.Fields(text), " "), "|", `\|`)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
-// checkCmd checks the machine and installs missing packages. It starts nothing.
+// checkCmd is the command `cluster check`, which checks the machine and installs missing packages. It starts nothing.
 type checkCmd struct{}
 
 func (*checkCmd) run(ctx context.Context, c state.Cluster) error {

@@ -13,7 +13,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
-// downCmd deletes a cluster.
+// downCmd is the command `cluster down`, which deletes a cluster.
 type downCmd struct{}
 
 func (d *downCmd) run(ctx context.Context, c state.Cluster) error {
@@ -30,8 +30,8 @@ func (d *downCmd) run(ctx context.Context, c state.Cluster) error {
 	return nil
 }
 
-// clean kills the cluster and removes its files. It ignores a cancelled context, because it also runs after an
-// interrupt.
+// clean kills all processes of the cluster and removes its files. It ignores a cancelled context, because it also runs
+// after an interrupt.
 func clean(ctx context.Context, c state.Cluster) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
 	defer cancel()
@@ -44,8 +44,8 @@ func clean(ctx context.Context, c state.Cluster) error {
 	return removeFiles(c)
 }
 
-// removeFiles removes all files except the logs, which may be needed after a failure. The next boot appends to the
-// logs.
+// removeFiles removes all files of the cluster except its logs, which may be needed after a failure. The next boot
+// appends to them.
 func removeFiles(c state.Cluster) error {
 	entries, err := os.ReadDir(c.Dir())
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
-// execCmd runs a command in the cluster.
+// execCmd is the command `cluster exec`, which runs a command on a node or in the control plane of a cluster.
 type execCmd struct {
 	Node    int      `help:"Number of the node to run it on; 0 is the control plane."`
 	Command []string `arg:"" help:"The command and its arguments." passthrough:""`

@@ -44,7 +44,7 @@ func TestKilled(t *testing.T) {
 	c.nothingLeft(t)
 }
 
-// A testCluster is a cluster and the program that manages it.
+// A testCluster is a cluster that a test boots and kills. program is the path of the compiled program test/cluster.
 type testCluster struct {
 	state.Cluster
 
@@ -86,7 +86,7 @@ func (c *testCluster) mustRun(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// killLauncher kills the program during a boot, so that it cannot clean up.
+// killLauncher kills the program `cluster up` during a boot, so that it cannot clean up.
 func (c *testCluster) killLauncher(t *testing.T) {
 	t.Helper()
 	cmd := c.command(t.Context(), "up", "--nodes=1")
@@ -113,7 +113,7 @@ func (c *testCluster) killLauncher(t *testing.T) {
 	}
 }
 
-// gone waits until the cluster's processes have exited by themselves.
+// gone waits until all processes of the cluster have exited by themselves.
 func (c *testCluster) gone(t *testing.T) {
 	t.Helper()
 	for range 100 {

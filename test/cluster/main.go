@@ -21,7 +21,7 @@ const description = `Boots Kubernetes and Crossplane on this machine, inside net
 leaves. It needs root and Debian packages, which it installs. Everything is built from Go modules once, which takes some
 20 minutes, and kept in .cache of the repository.`
 
-// cli contains the commands and flags.
+// cli contains the commands and flags of the program, which kong parses.
 type cli struct {
 	client.Flags
 
@@ -32,7 +32,7 @@ type cli struct {
 	Exec   execCmd   `cmd:"" help:"Run a command in the network of the cluster's control plane, or of one of its nodes."`
 }
 
-// insides are the commands of the processes in a cluster. They are not for users.
+// insides are the commands with which the program starts the processes inside a cluster. They are not for users.
 var insides = map[string]func(inside.Config) error{
 	inside.CommandFirst:   inside.First,
 	inside.CommandControl: inside.Control,
@@ -62,7 +62,7 @@ func exit(err error) {
 	os.Exit(0)
 }
 
-// An exitError is the exit code of a command that ran in the cluster.
+// An exitError contains the exit code of a command that `cluster exec` ran. The program exits with the same code.
 type exitError struct{ code int }
 
 func (e *exitError) Error() string { return fmt.Sprintf("exit status %d", e.code) }

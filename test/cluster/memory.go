@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// memory returns the memory that all processes of a cluster use, in bytes. Shared memory is counted once (Pss in
-// proc_pid_smaps(5)).
+// memory returns the memory in bytes and the number of all processes of a cluster. Shared memory is counted once (Pss
+// in proc_pid_smaps(5)).
 func memory(first int) (bytes int64, processes int, err error) {
 	ns, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", first))
 	if err != nil {

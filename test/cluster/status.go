@@ -11,7 +11,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
-// statusCmd prints how to connect to a cluster.
+// statusCmd is the command `cluster status`, which prints how to connect to a cluster.
 type statusCmd struct{}
 
 func (s *statusCmd) run(c state.Cluster) error {

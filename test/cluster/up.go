@@ -17,10 +17,10 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
-// cleanTime is the timeout of the cleanup.
+// cleanTime is the timeout for killing a cluster and removing its files.
 const cleanTime = time.Minute
 
-// upCmd boots a cluster.
+// upCmd is the command `cluster up`, which boots a cluster.
 type upCmd struct {
 	Nodes int `default:"2" env:"NODES" help:"Number of nodes, 1 to 9."`
 	Port  int `help:"Port of the API server on 127.0.0.1; the registry's is the next one (default: derived from the name and the clone)."`
@@ -117,7 +117,8 @@ func (u *upCmd) boot(ctx context.Context, c state.Cluster, p *client.Progress, k
 	return err
 }
 
-// follow starts the boot and prints its progress until the boot is complete.
+// follow starts the boot, and prints the reports of the cluster's first process until the boot is complete. It returns
+// an error if the boot fails.
 func follow(ctx context.Context, launch *inside.Launch, p *client.Progress) error {
 	defer launch.Reports.Close() //nolint:errcheck // It was read to its end.
 	stop := context.AfterFunc(ctx, func() { _ = launch.Reports.Close() })

@@ -12,7 +12,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// Values of DEMO_API.
+// Values of the environment variable DEMO_API, which selects the API that the demo uses.
 const (
 	apiClaim      = "claim"
 	apiNamespaced = "namespaced"
@@ -22,9 +22,10 @@ const (
 type api struct {
 	// file is the manifest that the demo applies, and image is the image in the manifest.
 	file, image string
-	// resource is the name of the API in kubectl commands, and noun is the word for one of its objects in sentences.
+	// resource is the name of the API's kind in kubectl commands. noun is the word for one of its objects in the demo's
+	// output.
 	resource, noun string
-	// instanceKind is the kind of its instances, as it appears in the names of volumes and in BackupRecords.
+	// instanceKind is the kind of the API's instances, as it appears in the names of volumes and in BackupRecords.
 	instanceKind string
 	// configuration is the package that contains the API. xrd is its XRD, and offered is the condition of the XRD that
 	// is true once users can create objects.
@@ -36,7 +37,8 @@ type api struct {
 	stated bool
 }
 
-// apis returns the APIs. The key of each API is its value of the environment variable DEMO_API.
+// apis returns the two APIs of the product. The key of each API is the value of the environment variable DEMO_API that
+// selects it.
 func apis() map[string]*api {
 	namespaced := v1.API{Object: v1.GroupVersion.WithKind(v1.KindMySQL), XR: v1.GroupVersion.WithKind(v1.KindMySQL)}
 	return map[string]*api{
@@ -64,7 +66,7 @@ func apiOf(name string) (*api, error) {
 	return a, nil
 }
 
-// read reads the manifest of the API.
+// read reads the manifest of the API, which the demo applies, and returns its claim.
 func (a *api) read() (claim, error) {
 	var c claim
 	b, err := os.ReadFile(a.file)
@@ -90,12 +92,12 @@ const passwordKey = v1.PasswordKey
 // does not contain a password.
 func (d *demo) passwordSecret() string { return d.name + "-password" }
 
-// connectionSecret is the Secret with the password that the server accepts.
+// connectionSecret returns the name of the Secret with the password that the server accepts.
 func (d *demo) connectionSecret() string {
 	return v1.Instance{Kind: d.api.instanceKind, Namespace: d.namespace, Name: d.name}.ConnectionSecretName()
 }
 
-// passwordCommand prints the password that the server accepts.
+// passwordCommand returns a kubectl command that prints the password that the server accepts.
 func (d *demo) passwordCommand() command {
 	return command{args: []string{"get", "secret", d.connectionSecret(),
 		"--output=go-template={{.data." + passwordKey + " | base64decode}}"}}
@@ -118,7 +120,8 @@ func (d *demo) learnPassword(ctx context.Context) error {
 	})
 }
 
-// shownPassword returns the password as it appears in commands. A generated password appears as a shell variable.
+// shownPassword returns the password as it appears in the commands that the demo shows. A generated password appears as
+// a shell variable.
 func (d *demo) shownPassword(password string) string {
 	if !d.api.stated && password == d.originalPassword {
 		return `"$password"`

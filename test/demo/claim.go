@@ -34,7 +34,8 @@ type claim struct {
 	} `json:"status"`
 }
 
-// line describes the state of the claim in one line. During a deletion, the line contains the phase and the progress.
+// line returns the line that the demo prints about the state of the claim. During a deletion, it contains the phase and
+// the progress.
 func (c claim) line() string {
 	d := c.Status.Deletion
 	if c.DeletionTimestamp == nil || d == nil || d.Phase == "" {
@@ -43,7 +44,7 @@ func (c claim) line() string {
 	return fmt.Sprintf("%-10s %3d%%  %s", d.Phase, d.Percent, d.Message)
 }
 
-// ready reports whether the condition Ready is True.
+// ready reports whether the claim's condition Ready is True.
 func (c claim) ready() bool {
 	for _, k := range c.Status.Conditions {
 		if k.Type == "Ready" {
@@ -62,7 +63,7 @@ type event struct {
 // errGone means that the object was deleted.
 var errGone = errors.New("the object is deleted")
 
-// follow watches the claim until done returns true, and prints each new status line.
+// follow watches the claim with kubectl and prints each new status line, until done returns true.
 func (d *demo) follow(ctx context.Context, done func(claim) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
@@ -121,7 +122,7 @@ func (d *demo) read(events io.Reader, done func(claim) bool) (finished bool, err
 	}
 }
 
-// pause waits between two checks.
+// pause waits for a moment before a watch or a check is repeated. It returns the error of ctx if ctx ends before.
 func pause(ctx context.Context) error {
 	select {
 	case <-ctx.Done():

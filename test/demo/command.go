@@ -26,7 +26,7 @@ func program(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// A command is a kubectl command.
+// A command is a kubectl command that the demo runs and shows.
 type command struct {
 	args  []string
 	stdin string
@@ -76,7 +76,7 @@ func findKubectl(ctx context.Context, s *screen, kubeconfig, cache string) (*kub
 	return k, nil
 }
 
-// alias returns a shell alias for users without kubectl.
+// alias returns a shell alias for the kubectl that the demo has built, or "" if the user has kubectl.
 func (k *kubectl) alias() string {
 	if len(k.first) == 0 {
 		return ""
@@ -84,7 +84,7 @@ func (k *kubectl) alias() string {
 	return "alias kubectl=" + quote(k.path+" "+strings.Join(k.first, " "))
 }
 
-// words returns the arguments of a command.
+// words returns the arguments of kubectl for a command, including its namespace.
 func (k *kubectl) words(c command) []string {
 	if k.namespace == "" {
 		return c.args
@@ -92,7 +92,7 @@ func (k *kubectl) words(c command) []string {
 	return append([]string{"-n", k.namespace}, c.args...)
 }
 
-// shell returns an equivalent shell command as text.
+// shell returns the text of a command as a user would type it in a shell.
 func (k *kubectl) shell(c command) string {
 	if c.text != "" {
 		return c.text
@@ -104,12 +104,12 @@ func (k *kubectl) shell(c command) string {
 	return strings.Join(words, " ")
 }
 
-// say shows a command and its output.
+// say shows a kubectl command, as a user would type it, and the given output.
 func (k *kubectl) say(c command, printed string) {
 	k.screen.show("$ " + k.shell(c) + "\n" + printed)
 }
 
-// enter shows a command, runs it and shows its output as it is printed.
+// enter shows a kubectl command as a user would type it, runs it, and shows its output as it is printed.
 func (k *kubectl) enter(ctx context.Context, args ...string) error {
 	return k.enterCommand(ctx, command{args: args})
 }
@@ -119,12 +119,13 @@ func (k *kubectl) enterCommand(ctx context.Context, c command) error {
 	return k.run(ctx, c, k.screen, k.screen)
 }
 
-// ask runs a command without showing it, and returns its output.
+// ask runs a kubectl command without showing it, and returns its output.
 func (k *kubectl) ask(ctx context.Context, args ...string) (string, error) {
 	return k.answer(ctx, command{args: args})
 }
 
-// answer runs a command and returns its output. If the command fails, the error contains its standard error.
+// answer runs a kubectl command without showing it, and returns its output. If it fails, the error contains its
+// standard error.
 func (k *kubectl) answer(ctx context.Context, c command) (string, error) {
 	var out, complaint bytes.Buffer
 	err := k.run(ctx, c, &out, &complaint)
@@ -134,7 +135,7 @@ func (k *kubectl) answer(ctx context.Context, c command) (string, error) {
 	return out.String(), err
 }
 
-// show runs a command, shows it with its output, and returns the output.
+// show runs a kubectl command, shows it together with its output, and returns the output.
 func (k *kubectl) show(ctx context.Context, c command) (string, error) {
 	var printed bytes.Buffer
 	err := k.run(ctx, c, &printed, &printed)

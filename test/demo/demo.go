@@ -11,12 +11,13 @@ import (
 // newPassword is the password to which the demo changes the server's password.
 const newPassword = "n3w-password"
 
-// A demo contains the settings and the progress of a run.
+// A demo contains the settings and the state of one run of the demo.
 type demo struct {
 	screen  *screen
 	timeout time.Duration
 
-	// own is true if the demo boots its own cluster.
+	// own is true if the demo boots its own cluster, which is deleted afterwards. Otherwise it uses an existing
+	// cluster.
 	own                        bool
 	cluster, kubeconfig, cache string
 	kube                       *kubectl
@@ -32,16 +33,17 @@ type demo struct {
 	// accepts.
 	originalPassword, password string
 
-	// applied is true once the demo has created its object. last is the last status line that was printed.
+	// applied is true once the demo has created its claim or MySQL. last is the last status line that was printed.
 	applied bool
 	last    string
-	// rows contains the rows that the demo has read before the deletion.
+	// rows contains the rows of the database that the demo has read before the deletion. They must be the same after
+	// the restore.
 	rows string
 	// withStore is true if the demo also backs up to an object store and restores from it. certificate is the TLS
 	// certificate of the store's server.
 	withStore   bool
 	certificate string
-	// left contains the commands that delete the objects of the demo that are left.
+	// left contains a command for each object of the demo that is left in the cluster. The command deletes that object.
 	left []string
 }
 
@@ -102,7 +104,7 @@ func (d *demo) steps() []step {
 	return all
 }
 
-// play runs all steps.
+// play runs all steps of the demo. It stops at the first step that fails.
 func (d *demo) play(ctx context.Context) (err error) {
 	if d.cache, err = os.MkdirTemp("", "demo-"); err != nil {
 		return err
@@ -122,7 +124,7 @@ func (d *demo) play(ctx context.Context) (err error) {
 	return nil
 }
 
-// failed reports the failure, and how to delete the objects that are left.
+// failed prints which step of the demo failed and why, and how to delete the objects that are left.
 func (d *demo) failed(ctx context.Context, place, title string, err error) {
 	d.screen.show("\n")
 	if ctx.Err() != nil {
@@ -136,7 +138,8 @@ func (d *demo) failed(ctx context.Context, place, title string, err error) {
 	d.goOn()
 }
 
-// message returns the current status message, or the last one that was printed.
+// message returns the message in the status of the demo's object. If it cannot be read, it returns the last one that
+// was printed.
 func (d *demo) message(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -153,15 +156,16 @@ func (d *demo) end() {
 	d.goOn()
 }
 
-// stays remembers the command that deletes an object which the demo leaves in an existing cluster. If the demo has
-// booted its own cluster, no command is needed, because the whole cluster is deleted.
+// stays adds a command to left. The command deletes an object that the demo leaves in an existing cluster. A cluster
+// that the demo has booted is deleted as a whole.
 func (d *demo) stays(end string) {
 	if !d.own {
 		d.left = append(d.left, end)
 	}
 }
 
-// goOn prints commands for further experiments, and commands that delete the objects that are left.
+// goOn prints commands with which the user can experiment with the server, and commands that delete the objects that
+// are left.
 func (d *demo) goOn() {
 	var lines []string
 	if d.applied {
@@ -193,7 +197,8 @@ func (d *demo) goOn() {
 	d.screen.show(strings.Join(lines, "\n") + "\n")
 }
 
-// wherePassword returns the password, or the name of the Secret that contains the generated password.
+// wherePassword returns the part of a sentence with the server's password, or with the name of the Secret that contains
+// it.
 func (d *demo) wherePassword() string {
 	if !d.api.stated && d.password == d.originalPassword {
 		return ", which Secret " + d.connectionSecret() + " has"

@@ -85,7 +85,7 @@ func fake(t *testing.T) (log string) {
 	return log
 }
 
-// calls returns the calls that were recorded since the previous call of this function.
+// calls returns the calls of the fake kubectl that were recorded since the previous call of this function.
 func calls(t *testing.T, log string) []call {
 	t.Helper()
 	b, err := os.ReadFile(log)

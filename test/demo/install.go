@@ -128,7 +128,7 @@ func (d *demo) ensureConfiguration(ctx context.Context) error {
 	return d.kube.enterCommand(ctx, c)
 }
 
-// exists reports whether an object exists. If it does, it also prints that.
+// exists reports whether an object exists. If it exists, the demo prints that.
 func (d *demo) exists(ctx context.Context, name string, flags ...string) (bool, error) {
 	out, err := d.kube.ask(ctx, append([]string{"get", name, "--ignore-not-found", "--output=name"}, flags...)...)
 	if err != nil || strings.TrimSpace(out) == "" {
@@ -151,7 +151,7 @@ func (d *demo) ensure(ctx context.Context, name string, apply []string, flags ..
 	return d.kube.enter(ctx, apply...)
 }
 
-// load installs the working tree in the cluster that the demo has booted.
+// load builds the product from the working tree and installs it in the cluster that the demo has booted.
 func (d *demo) load(ctx context.Context) error {
 	if err := goRun(ctx, d.screen, d.clusterEnv(), "-C", "test/install", ".",
 		"--timeout="+d.timeout.String()); err != nil {
@@ -166,7 +166,7 @@ func (d *demo) load(ctx context.Context) error {
 	return d.installed(ctx)
 }
 
-// installed waits until all parts are ready.
+// installed waits until all parts of the product are ready.
 func (d *demo) installed(ctx context.Context) error {
 	timeout := "--timeout=" + d.timeout.String()
 	for _, c := range [][]string{
@@ -183,7 +183,7 @@ func (d *demo) installed(ctx context.Context) error {
 
 func (d *demo) clusterEnv() []string { return []string{"CLUSTER=" + d.cluster} }
 
-// make returns the make command for the demo's cluster.
+// make returns the shell command that runs a make target for the demo's cluster.
 func (d *demo) make(target string) string {
 	if d.cluster == "dev" {
 		return "make " + target

@@ -26,7 +26,7 @@ has the images of MySQL and of the store only: make cluster-up adds the others.`
 // interrupted is the exit code after SIGINT.
 const interrupted = 130
 
-// cli contains the flags.
+// cli contains the command line flags of the demo.
 type cli struct {
 	Kubeconfig string        `env:"KUBECONFIG" help:"Cluster to use. Without it, one is booted on this machine, which needs Linux and root." placeholder:"FILE"`
 	Cluster    string        `default:"dev" env:"CLUSTER" help:"Name of the cluster that is booted."`

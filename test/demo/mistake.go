@@ -19,7 +19,7 @@ const (
 	ordersImage    = "mysql:8.4" // MySQL 5.7 cannot archive its binary log in a way that the product supports.
 )
 
-// SQL statements of the step.
+// SQL statements of the step in which rows are deleted by mistake.
 const (
 	createOrders = "CREATE TABLE orders (id INT PRIMARY KEY, item VARCHAR(20)); " +
 		"INSERT INTO orders VALUES (1, 'lamp'), (2, 'chair'), (3, 'table')"
@@ -64,7 +64,7 @@ func (d *demo) mistake(ctx context.Context) error {
 	return before.hasRows(ctx, "lamp", "chair", "table")
 }
 
-// serverOf returns a demo of another instance.
+// serverOf returns a demo whose commands apply to the instance with the given name.
 func (d *demo) serverOf(name string) *demo {
 	other := *d
 	other.name, other.database, other.last = name, ordersDatabase, ""
@@ -74,7 +74,7 @@ func (d *demo) serverOf(name string) *demo {
 	return &other
 }
 
-// ordersManifest returns the manifest of the instance.
+// ordersManifest returns the manifest of the instance whose rows are deleted by mistake and brought back.
 func (d *demo) ordersManifest() (string, error) {
 	raw, err := os.ReadFile(d.api.file)
 	if err != nil {
@@ -89,7 +89,7 @@ func (d *demo) ordersManifest() (string, error) {
 	return text + "  storageSize: 1Gi\n  backup:\n    storeRef:\n      name: " + d.storeName() + "\n", nil
 }
 
-// createOrders creates the instance with its rows, and waits until its binary log is archived.
+// createOrders creates the instance whose rows are deleted later, and waits until its binary log is archived.
 func (d *demo) createOrders(ctx context.Context) error {
 	manifest, err := d.ordersManifest()
 	if err != nil {
@@ -120,7 +120,8 @@ func (d *demo) createOrders(ctx context.Context) error {
 	})
 }
 
-// deleteAll deletes all rows, and then inserts another one. It returns the time before that.
+// deleteAll deletes all rows, and then inserts another one. It returns a time before the deletion, to which the rows
+// are recovered.
 func (d *demo) deleteAll(ctx context.Context) (string, error) {
 	out, err := d.kube.show(ctx, d.sql(d.password, selectTime))
 	if err != nil {

@@ -41,7 +41,7 @@ func (d *demo) choose(ctx context.Context) error {
 	}
 }
 
-// candidate returns the nth candidate for the namespace.
+// candidate returns the nth namespace to try: the one that the user asked for, or default, demo-2, demo-3 and so on.
 func candidate(asked string, n int) string {
 	switch {
 	case asked != "":

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A screen prints text. It can begin a line with the seconds since the start.
+// A screen is the terminal to which the demo prints. It can begin a line with the seconds since the start.
 type screen struct {
 	mu    sync.Mutex
 	out   io.Writer
@@ -20,7 +20,7 @@ type screen struct {
 
 func newScreen(out io.Writer) *screen { return &screen{out: out, start: time.Now()} }
 
-// Write prints the output of a command.
+// Write prints the output of a command to the terminal.
 func (s *screen) Write(b []byte) (int, error) {
 	s.show(string(b))
 	return len(b), nil
@@ -39,7 +39,7 @@ func (s *screen) show(text string) {
 	_, _ = io.WriteString(s.out, text)
 }
 
-// stamp matches the time at the beginning of another program's line.
+// stamp matches the time since its start that another program of this repository prints at the beginning of a line.
 var stamp = regexp.MustCompile(`^\[ *[0-9.]+s\] `)
 
 // silence is the time without output after which the demo prints that a program is still running.

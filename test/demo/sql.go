@@ -13,7 +13,7 @@ const login = "[client]\nuser=root\npassword=\"%s\"\nhost=127.0.0.1\n"
 
 func (d *demo) deployment() string { return "deployment/" + d.name }
 
-// client returns a command that runs a statement with the client in the server's pod.
+// client returns a command that runs an SQL statement with the mysql client in the server's pod.
 func (d *demo) client(statement string) command {
 	return command{args: []string{
 		"exec", "-i", d.deployment(), "-c", mysql, "--",
@@ -21,7 +21,8 @@ func (d *demo) client(statement string) command {
 	}}
 }
 
-// sql returns a command that runs a statement. The demo shows it as a call of the shell function sql.
+// sql returns a command that runs an SQL statement with the given password. The demo shows it as a call of the shell
+// function sql.
 func (d *demo) sql(password, statement string) command {
 	c := d.client(statement)
 	c.stdin = fmt.Sprintf(login, password)
@@ -29,14 +30,15 @@ func (d *demo) sql(password, statement string) command {
 	return c
 }
 
-// sqlFunction returns the definition of the shell function sql.
+// sqlFunction returns the definition of the shell function sql, which the demo shows before it uses the function in its
+// commands.
 func (d *demo) sqlFunction() string {
 	return fmt.Sprintf("$ sql() {\n    printf '[client]\\nuser=root\\npassword=\"%%s\"\\nhost=127.0.0.1\\n' \"$1\" |\n "+
 		"   %s \"$2\"\n  }\n",
 		d.kube.shell(command{args: d.client("").args[:len(d.client("").args)-1]}))
 }
 
-// tableOf returns the lines of a table. It removes kubectl's own messages about the connection.
+// tableOf returns the lines of a table that the mysql client has printed. It removes kubectl's own messages.
 func tableOf(printed string) string {
 	var out strings.Builder
 	for line := range strings.Lines(printed) {

@@ -39,7 +39,8 @@ const (
 // storeName returns the name of the BackupStore, which is also the name of its Secrets and of its server's namespace.
 func (d *demo) storeName() string { return "demo-store-" + d.namespace }
 
-// store writes the next backup to a store, and restores the rows from it.
+// store is the part of the demo with an object store: it backs up the instance to the store and restores the rows from
+// it.
 func (d *demo) store(ctx context.Context) error {
 	for _, run := range []func(context.Context) error{d.startStore, d.addStore, d.chooseStore, d.removeToStore} {
 		if err := run(ctx); err != nil {
@@ -49,7 +50,8 @@ func (d *demo) store(ctx context.Context) error {
 	return d.again(ctx)
 }
 
-// everywhere returns a kubectl that does not use the demo's namespace.
+// everywhere returns a kubectl whose commands do not apply to the demo's namespace, for the store and cluster-scoped
+// objects.
 func (d *demo) everywhere() *kubectl {
 	k := *d.kube
 	k.namespace = ""
@@ -104,7 +106,7 @@ func (d *demo) addStore(ctx context.Context) error {
 	return d.allowStore(ctx)
 }
 
-// allowStore allows claims to use the store, unless the platform already does.
+// allowStore adds the demo's BackupStore to allowedBackupStores of the Platform, unless it is already in this list.
 func (d *demo) allowStore(ctx context.Context) error {
 	k := d.everywhere()
 	out, err := k.ask(ctx, "get", platformName, "--output=jsonpath={.spec.allowedBackupStores[*]}")

@@ -20,7 +20,7 @@ const accessDenied = "ERROR 1045"
 // restoredWord is a status message that the product has taken over unchanged from the operators that it replaces.
 const restoredWord = "Restoring DB have succeed"
 
-// create creates the object in a namespace that has no object with this name.
+// create selects a namespace that has no object with the demo's name, and creates the claim or MySQL there.
 func (d *demo) create(ctx context.Context) error {
 	if err := d.choose(ctx); err != nil {
 		return err
@@ -84,7 +84,7 @@ func (d *demo) sessionCommand() (command, error) {
 	return c, err
 }
 
-// session runs the SQL session and reads the rows that it creates.
+// session runs the SQL statements of the original operator's example, and reads the rows that they create.
 func (d *demo) session(ctx context.Context) error {
 	c, err := d.sessionCommand()
 	if err != nil {
@@ -209,8 +209,8 @@ func (d *demo) change(ctx context.Context) error {
 	return err
 }
 
-// enterRefusable shows a login with the old password. The login may fail, because not every server keeps an old
-// password.
+// enterRefusable shows a login with the old password after a password change. The login may fail, because not every
+// server keeps an old password.
 func (d *demo) enterRefusable(ctx context.Context, login command) error {
 	printed, err := d.kube.show(ctx, login)
 	if err != nil && !strings.Contains(printed, accessDenied) {
@@ -222,7 +222,7 @@ func (d *demo) enterRefusable(ctx context.Context, login command) error {
 	return nil
 }
 
-// refused waits until a login is refused.
+// refused waits until the server refuses a login with the old password.
 func (d *demo) refused(ctx context.Context, login command) error {
 	start := time.Now()
 	return d.poll(ctx, func(ctx context.Context) error {

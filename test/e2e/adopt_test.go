@@ -53,7 +53,7 @@ func TestAdopt(t *testing.T) {
 	s.Client().SeesRows(t, before)
 }
 
-// loseIndex removes all labels, annotations and finalizers by which the controller recognizes the backup volume.
+// loseIndex removes the labels, annotations and finalizers of the backup volume, by which the controller recognizes it.
 func loseIndex(t *testing.T, s *framework.Server) {
 	t.Helper()
 	v, err := s.VolumeOf(t.Context(), s.BackupPVC())

@@ -41,7 +41,7 @@ func TestArchiving(t *testing.T) {
 	hasArchive(t, s, token)
 }
 
-// moveBucket renames the bucket in the store, so that the archiver does not find it.
+// moveBucket renames the bucket on the S3 server, so that the controller can no longer archive the binary log there.
 func moveBucket(t *testing.T, s3 *s3Server, previous, next string) {
 	t.Helper()
 	if out, err := framework.Exec(t.Context(), s3.namespace, "s3/toolbox", "", "mv", "/data/objects/"+previous,
@@ -50,7 +50,8 @@ func moveBucket(t *testing.T, s3 *s3Server, previous, next string) {
 	}
 }
 
-// hasArchive waits until the metric of the archive has a value, or until it has none.
+// hasArchive waits until the metric crossplane_mysql_instance_archiving of the instance has the value want. Without a
+// value, it waits until the metric no longer exists.
 func hasArchive(t *testing.T, s *framework.Server, token string, want ...float64) {
 	t.Helper()
 	theController.RLock()
@@ -76,7 +77,7 @@ func hasArchive(t *testing.T, s *framework.Server, token string, want ...float64
 	})
 }
 
-// seriesOf returns the lines of a metric.
+// seriesOf returns the lines of a metric in the response of a metrics endpoint.
 func seriesOf(body, name string) string {
 	var out strings.Builder
 	for line := range strings.Lines(body) {

@@ -14,7 +14,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// idle is the number of claims whose API calls are measured. Half of them read their password from a Secret.
+// idle is the number of claims without changes whose API calls are measured. Half of them read their password from a
+// Secret.
 const idle = 6
 
 // TestCallsAtRest measures the number of API calls per idle claim, by all clients. It also measures how long the

@@ -24,7 +24,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// kubeletConfig scrapes the kubelets, as the usual installations of Prometheus do.
+// kubeletConfig is a Prometheus configuration that scrapes the kubelets, as in the usual installations.
 const kubeletConfig = `
 global: {scrape_interval: 10s, scrape_timeout: 5s}
 scrape_configs:
@@ -120,7 +120,7 @@ func startKubeletPrometheus(t *testing.T, program string) string {
 	return net.JoinHostPort(pod.Status.PodIP, "9090")
 }
 
-// addArgument restarts the controller with another argument until the test ends.
+// addArgument restarts the controller with an additional command line argument, and removes it when the test ends.
 func addArgument(t *testing.T, argument string) {
 	t.Helper()
 	d := &appsv1.Deployment{}
@@ -142,14 +142,15 @@ func addArgument(t *testing.T, argument string) {
 	t.Cleanup(func() { set(before) })
 }
 
-// A filler writes rows of 8 MiB to a server.
+// A filler fills a server's data volume with rows of 8 MiB.
 type filler struct {
 	t      *testing.T
 	server *framework.Server
 	rows   int
 }
 
-// fillUntil writes rows with a pause until a condition is met. Each write must succeed at the first attempt.
+// fillUntil writes rows, with a pause after each, until done returns true. Each write must succeed at the first
+// attempt.
 func (f *filler) fillUntil(subject string, pause time.Duration, done func() bool) {
 	f.t.Helper()
 	deadline := time.Now().Add(15 * time.Minute)
@@ -169,7 +170,7 @@ func (f *filler) fillUntil(subject string, pause time.Duration, done func() bool
 	f.t.Logf("%s after %d rows: %s", subject, f.rows, growthOf(f.t, f.server))
 }
 
-// hasCapacity reports whether the data volume has a size.
+// hasCapacity reports whether the data PVC of the server has at least the given capacity.
 func hasCapacity(t *testing.T, s *framework.Server, want string) bool {
 	t.Helper()
 	c := &corev1.PersistentVolumeClaim{}
@@ -195,7 +196,7 @@ func growthOf(t *testing.T, s *framework.Server) string {
 	return "there is no condition"
 }
 
-// hasGrowth waits until the condition StorageAutogrow has a status and a reason.
+// hasGrowth waits until the condition StorageAutogrow has the given status and reason.
 func hasGrowth(t *testing.T, s *framework.Server, longest time.Duration, status, reason string) {
 	t.Helper()
 	deadline := time.Now().Add(longest)

@@ -110,7 +110,7 @@ func TestVolumesApart(t *testing.T) {
 
 const serverPods = "app.kubernetes.io/component=server"
 
-// nodeOfServers is a namespace label that specifies the node of the namespace's servers.
+// nodeOfServers is a label of a namespace. Its value is the node on which all servers of the namespace must run.
 const nodeOfServers = "e2e.crossplane-mysql.io/node"
 
 // directServers makes all servers of the namespace run on the node in the namespace's label nodeOfServers. This
@@ -126,8 +126,8 @@ func directServers(t *testing.T, s *framework.Server) []string {
 	return nodes
 }
 
-// direct specifies the node of all servers that are created from now on. If the name is empty, they can run on any
-// node.
+// direct sets the node on which the namespace's servers are created from now on. If the name is empty, they can run on
+// any node.
 func direct(t *testing.T, s *framework.Server, node string) {
 	t.Helper()
 	if node == "" {

@@ -111,7 +111,7 @@ func minuteOf(t *testing.T, name string) time.Time {
 	return minute
 }
 
-// isScheduled returns an error unless the status reports the given phase of the scheduled backup.
+// isScheduled returns an error unless the status of the claim reports the given phase of the scheduled backup.
 func isScheduled(ctx context.Context, s *framework.Server, phase string) error {
 	xr, err := s.XR(ctx)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// agentImage is the job image in the Compositions.
+// agentImage is the image in the Compositions for Jobs and init containers.
 const agentImage = "ghcr.io/crossplane-mysql/crossplane-mysql:v0.1.0"
 
 func TestNodesAreReady(t *testing.T) {

@@ -117,8 +117,8 @@ func TestChangeInPlace(t *testing.T) {
 	hasGrown(t, s, s.BackupPVC())
 }
 
-// reachedBy checks that the peers in spec.networkPolicy are in the NetworkPolicy of the server, but not in that of
-// its Jobs. A peer that Kubernetes does not accept is refused.
+// reachedBy checks that the NetworkPolicy of the server allows the peers in spec.networkPolicy, and that the one of its
+// Jobs does not. A peer that Kubernetes does not accept is refused.
 func reachedBy(t *testing.T, s *framework.Server) {
 	t.Helper()
 	pods := map[string]any{"podSelector": map[string]any{"matchLabels": map[string]any{"app": "client"}}}
@@ -218,8 +218,8 @@ func findRestoreJob(ctx context.Context, s *framework.Server) (*batchv1.Job, err
 	return j, err
 }
 
-// holdsItsData checks that the data PVC and the composite resource still have their finalizers, and that no backup is
-// verified.
+// holdsItsData checks that the data PVC and the composite resource still have the controller's finalizers, and that no
+// backup is verified.
 func holdsItsData(t *testing.T, s *framework.Server) {
 	t.Helper()
 	c := &corev1.PersistentVolumeClaim{}

@@ -109,7 +109,7 @@ func (h *helm) failsTest(t *testing.T) {
 	h.passesTest(t)
 }
 
-// hasKept checks that all objects that belong to claims still exist.
+// hasKept checks that uninstalling the chart has kept all objects that belong to claims.
 func hasKept(t *testing.T, s *framework.Server) {
 	t.Helper()
 	for _, args := range [][]string{

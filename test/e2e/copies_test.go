@@ -28,7 +28,8 @@ const original = "original-of-many"
 // composedAs is the annotation of a composed resource that contains its name in the composition.
 const composedAs = "crossplane.io/composition-resource-name"
 
-// instanceObjects are the objects of an instance that the controller reads.
+// instanceObjects are the objects of a real instance that the controller reads. Benchmarks copy them, to simulate many
+// instances with one server.
 type instanceObjects struct {
 	namespace string
 	// If paused is true, Crossplane does not reconcile the copies.
@@ -38,7 +39,7 @@ type instanceObjects struct {
 	service   *corev1.Service
 }
 
-// prototype creates one real instance and waits until it is idle.
+// prototype creates the instance that is copied, and waits until it is idle.
 func prototype(t *testing.T) *instanceObjects {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-many-"}}
@@ -89,7 +90,7 @@ func (o *instanceObjects) read(t *testing.T) {
 	}
 }
 
-// copies creates the given number of copies concurrently, and returns their names.
+// copies creates copies of the instance's objects concurrently, and returns the names of the copied claims.
 func (o *instanceObjects) copies(t *testing.T, many int) []string {
 	t.Helper()
 	names := make([]string, many)
@@ -100,7 +101,7 @@ func (o *instanceObjects) copies(t *testing.T, many int) []string {
 	return names
 }
 
-// atOnce calls run for each name, eight at a time.
+// atOnce calls run for each name, with up to eight calls at the same time.
 func atOnce(t *testing.T, names []string, run func(name string) error) {
 	t.Helper()
 	var wait sync.WaitGroup
@@ -122,8 +123,8 @@ func atOnce(t *testing.T, names []string, run func(name string) error) {
 	}
 }
 
-// copy creates a copy with a different name. It creates the composite resource first, because the other objects
-// contain its UID.
+// copy creates a copy of the instance's objects with a different name. It creates the composite resource first, because
+// the other objects contain its UID.
 func (o *instanceObjects) copy(ctx context.Context, name string) error {
 	names := strings.NewReplacer(o.xr.GetName(), "xr-"+name, o.pv.GetName(), "pv-"+name, original, name)
 	xr, err := o.renamed(o.xr, names)
@@ -171,8 +172,8 @@ func (o *instanceObjects) copy(ctx context.Context, name string) error {
 	return nil
 }
 
-// renamed returns a renamed copy of an object, without the fields that the API server sets. Its volumes have a
-// StorageClass that has no provisioner.
+// renamed returns a renamed copy of one of the instance's objects, without the fields that the API server sets. In a
+// copy, the StorageClass has no provisioner.
 func (o *instanceObjects) renamed(u *unstructured.Unstructured, names *strings.Replacer) (*unstructured.Unstructured,
 	error) {
 	raw, err := json.Marshal(u.Object)

@@ -63,7 +63,7 @@ func TestHangingDeletions(t *testing.T) {
 	}
 }
 
-// goodClaim returns how many seconds it takes to create a claim, to delete it, and to create it again.
+// goodClaim returns the seconds that it takes to create a normal claim, to delete it, and to create it again.
 func goodClaim(t *testing.T) [3]float64 {
 	t.Helper()
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -79,7 +79,7 @@ func goodClaim(t *testing.T) [3]float64 {
 	}
 }
 
-// delete deletes the claim and the composite resource of a copy, as Crossplane would.
+// delete deletes the claim and the composite resource of a copied instance, as Crossplane would.
 func (o *instanceObjects) delete(name string) error {
 	ctx := context.Background()
 	return errors.Join(
@@ -87,7 +87,7 @@ func (o *instanceObjects) delete(name string) error {
 		framework.Suite.Kube.Delete(ctx, framework.NewObject("otus.homework/v1", "XMySQL", "", "xr-"+name)))
 }
 
-// hang returns nil once the deletion of every copy waits for Crossplane, which is paused.
+// hang returns nil once the controller waits for Crossplane, which is paused, in the deletion of each named copy.
 func (o *instanceObjects) hang(ctx context.Context, names []string) error {
 	list := framework.NewList("otus.homework/v1/XMySQL")
 	if err := framework.Suite.Kube.List(ctx, list); err != nil {

@@ -171,7 +171,7 @@ func runIn(t *testing.T, namespace, pod, dir, program, args string) {
 	})
 }
 
-// ask runs an instant query and returns the values of its series.
+// ask sends an instant query to Prometheus and returns the values of the series.
 func (p *prometheusPod) ask(ctx context.Context, query string) ([]float64, error) {
 	raw, err := framework.Suite.Typed.CoreV1().Pods(p.namespace).
 		ProxyGet("http", "prometheus", "9090", "/api/v1/query", map[string]string{"query": query}).DoRaw(ctx)
@@ -204,8 +204,8 @@ func (p *prometheusPod) ask(ctx context.Context, query string) ([]float64, error
 var gauges = map[string]float64{"process_resident_memory_bytes": 64 << 20, "mysql_global_status_threads_connected": 4,
 	"crossplane_mysql_instances": 0}
 
-// compare checks that the value of a metric in Prometheus is between the values that its source reports before and
-// after the scrape.
+// compare checks that the value of a metric in Prometheus is between two values from its source: before and after the
+// scrape.
 func (p *prometheusPod) compare(t *testing.T, s *framework.Server, selector string) {
 	t.Helper()
 	name, _, _ := strings.Cut(selector, "{")
@@ -280,7 +280,7 @@ func sumIn(body, name, label string) (sum float64, err error) {
 	return sum, nil
 }
 
-// ofServer reads the server's status or variable from which the exporter creates the metric.
+// ofServer reads a status variable or a system variable from the server, from which the exporter creates the metric.
 func ofServer(t *testing.T, s *framework.Server, name, selector string) (float64, error) {
 	t.Helper()
 	status, isStatus := strings.CutPrefix(name, "mysql_global_status_")

@@ -101,7 +101,7 @@ func writesNoImage(t *testing.T, s *framework.Server) {
 	}
 }
 
-// hasWorkingAccounts checks that the accounts have the same privileges as before.
+// hasWorkingAccounts checks that the accounts on the restored server have the same passwords and privileges as before.
 func hasWorkingAccounts(t *testing.T, s *framework.Server) {
 	t.Helper()
 	app := *s
@@ -121,7 +121,7 @@ func hasWorkingAccounts(t *testing.T, s *framework.Server) {
 	}
 }
 
-// hasRunningEvents checks that a MySQL event, which counts seconds, is still running.
+// hasRunningEvents checks that an event of MySQL's event scheduler, which counts seconds, runs on the restored server.
 func hasRunningEvents(t *testing.T, s *framework.Server) {
 	t.Helper()
 	const count = "SELECT n FROM shop.ticks"
@@ -153,7 +153,8 @@ func TestNoAcknowledgedRowIsLost(t *testing.T) {
 	hasAcknowledgedRows(t, s, sessions)
 }
 
-// hasAcknowledgedRows checks that all acknowledged rows of each session exist.
+// hasAcknowledgedRows checks that the server has every row that it has acknowledged to a writer. sessions contains the
+// number of acknowledged rows of each of the writer's sessions.
 func hasAcknowledgedRows(t *testing.T, s *framework.Server, sessions map[int]int) {
 	t.Helper()
 	total := 0
@@ -168,8 +169,8 @@ func hasAcknowledgedRows(t *testing.T, s *framework.Server, sessions map[int]int
 	t.Logf("%d rows were acknowledged in %d sessions", total, len(sessions))
 }
 
-// A writer commits rows one by one and counts the rows that the server has acknowledged. It logs in again when it
-// loses the connection.
+// A writer is a client that commits rows one by one and counts the rows that the server has acknowledged. It logs in
+// again when it loses the connection.
 type writer struct {
 	stop context.CancelFunc
 	// pause is the delay after each row.
@@ -204,7 +205,7 @@ func startWriter(t *testing.T, s *framework.Server, pause time.Duration) *writer
 	return w
 }
 
-// session writes rows until the connection is lost or refused.
+// session logs in and writes rows until the connection is lost or refused.
 func (w *writer) session(ctx context.Context, s *framework.Server, client []string) {
 	w.mu.Lock()
 	w.acknowledged = append(w.acknowledged, 0)
@@ -226,7 +227,7 @@ func (w *writer) session(ctx context.Context, s *framework.Server, client []stri
 	}
 }
 
-// wrote returns an error if fewer rows than want are acknowledged.
+// wrote returns an error if the server has acknowledged fewer than want rows.
 func (w *writer) wrote(want int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -240,7 +241,7 @@ func (w *writer) wrote(want int) error {
 	return nil
 }
 
-// end stops writing and returns the number of acknowledged rows of each session that has any.
+// end stops the writer. It returns the number of acknowledged rows of each session that has any.
 func (w *writer) end() map[int]int {
 	w.stop()
 	w.done.Wait()
@@ -255,7 +256,7 @@ func (w *writer) end() map[int]int {
 	return out
 }
 
-// inserts is a reader that returns INSERT statements endlessly.
+// inserts is the standard input of the writer's mysql client. It returns INSERT statements without end.
 type inserts struct {
 	session, n int
 	pause      time.Duration
@@ -264,7 +265,7 @@ type inserts struct {
 
 var _ io.Reader = &inserts{}
 
-// Read never returns an error.
+// Read returns the next INSERT statement, after a pause. It never returns an error.
 func (i *inserts) Read(p []byte) (int, error) {
 	if i.rest == "" {
 		time.Sleep(i.pause)
@@ -296,7 +297,7 @@ func TestClientsNeverSeeHalfRestoredServer(t *testing.T) {
 	isRestored(t, s)
 }
 
-// big creates 64 MiB of data that cannot be compressed.
+// big contains SQL statements that create 64 MiB of data, which cannot be compressed.
 const big = `CREATE DATABASE big;
 CREATE USER app IDENTIFIED BY 'secret';
 GRANT SELECT ON big.* TO app;

@@ -260,7 +260,7 @@ func patchVersion(t *testing.T, s *framework.Server, version string) {
 	}
 }
 
-// waits reports whether a container of the pod is waiting for any of the given reasons.
+// waits reports whether a container of the pod is waiting for one of the given reasons, such as ImagePullBackOff.
 func waits(p *corev1.Pod, reasons ...string) bool {
 	return slices.ContainsFunc(slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses),
 		func(c corev1.ContainerStatus) bool {

@@ -19,14 +19,14 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// A finding is a problem or a remark that `kubectl mysql doctor` reports.
+// A finding is a problem or a hint about the cluster or an instance that `kubectl mysql doctor` reports.
 type finding struct {
 	Severity string `json:"severity"`
 	Text     string `json:"text"`
 	Advice   string `json:"advice"`
 }
 
-// A diagnosis is the output of `kubectl mysql doctor --output json`.
+// A diagnosis is the complete output of `kubectl mysql doctor --output json`.
 type diagnosis struct {
 	Cluster   []finding `json:"cluster"`
 	Rest      []finding `json:"rest"`
@@ -36,7 +36,7 @@ type diagnosis struct {
 // wrong is the severity of a finding that requires action.
 const wrong = "wrong"
 
-// A patient is the diagnosis of one instance.
+// A patient is the part of the doctor's output about one instance.
 type patient struct {
 	Kind      string    `json:"kind"`
 	Namespace string    `json:"namespace"`
@@ -85,8 +85,8 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// isWell waits until the doctor reports the given state and no problems of an instance. Directly after a deletion,
-// the doctor may still report a volume for a moment.
+// isWell waits until `kubectl mysql doctor` reports the given state of the instance, and no problems. Directly after a
+// deletion, the doctor may still report a volume for a moment.
 func isWell(t *testing.T, s *framework.Server, state string) (got patient) {
 	t.Helper()
 	framework.Eventually(t, "that it is well, and "+state, func(ctx context.Context) error {

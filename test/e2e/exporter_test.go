@@ -69,7 +69,7 @@ func TestExporter(t *testing.T) {
 	})
 }
 
-// servesMetrics waits until the exporter in the server's pod can log in, and checks its pod.
+// servesMetrics waits until the exporter in the server's pod returns metrics of the server, and checks the pod.
 func servesMetrics(t *testing.T, s *framework.Server) {
 	t.Helper()
 	var pod *corev1.Pod
@@ -121,7 +121,7 @@ func isReady(p *corev1.Pod) bool {
 	})
 }
 
-// getText returns the body of a response.
+// getText sends a GET request and returns the body of the response.
 func getText(ctx context.Context, url string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -220,8 +220,8 @@ func takeAllConnections(t *testing.T, s *framework.Server, address string) []dri
 	return all
 }
 
-// startHand starts a pod with which a test changes files on a volume. The pod runs on the node of the server, because
-// the volume may not exist yet, and would otherwise be created on a different node.
+// startHand starts a pod with which a test changes files on the server's volume. It runs on the node of the server,
+// because the volume may not exist yet, and would otherwise be created on a different node.
 func startHand(t *testing.T, s *framework.Server, name, pvc string) {
 	t.Helper()
 	p := framework.ToolboxPod(s.Namespace, name, pvc)

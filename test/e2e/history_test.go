@@ -15,14 +15,15 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// A moment is a change of an object that a watch has reported. The resource version determines the order of changes.
+// A moment is a change of a BackupRecord or a Job that a watch has reported. The resource version determines the order
+// of changes.
 type moment struct {
 	revision uint64
 	change   watch.EventType
 	object   *unstructured.Unstructured
 }
 
-// A history contains all changes of the backups and Jobs of one instance.
+// A history contains all changes of an instance's BackupRecords and Jobs during a test.
 type history struct {
 	stop context.CancelFunc
 	done sync.WaitGroup
@@ -89,14 +90,14 @@ func (h *history) fault(text string) {
 	h.faults = append(h.faults, text)
 }
 
-// soFar returns the changes up to now, in any order.
+// soFar returns the changes of the BackupRecords and Jobs up to now, in any order.
 func (h *history) soFar() []moment {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.moments)
 }
 
-// end stops the watches and returns all changes in order.
+// end stops the watches and returns all changes of the BackupRecords and Jobs in their order.
 func (h *history) end(t *testing.T) []moment {
 	t.Helper()
 	h.stop()

@@ -142,10 +142,10 @@ func playTricks(t *testing.T, namespace, pod, only string) {
 	}
 }
 
-// log returns the lines of the hostile pod's log.
+// log returns the log of the malicious servers: the port of each trick, and the connections to it.
 func (m *mob) log(ctx context.Context) []string { return logOfTricks(ctx, m.namespace, hostilePod) }
 
-// logOfTricks returns the lines that the tricks in a pod have logged.
+// logOfTricks returns the log of the program test/hostile in a pod.
 func logOfTricks(ctx context.Context, namespace, pod string) []string {
 	out, err := framework.Exec(ctx, namespace, pod, "", "cat", "/tmp/log")
 	if err != nil {
@@ -230,7 +230,7 @@ func (m *mob) asked(t *testing.T) {
 	t.Logf("asked in %s, with %d connections at most: %v", past.Round(time.Second), most, clients)
 }
 
-// told returns the lines of the controller's log about the instance for a trick.
+// told returns the lines of the controller's log about the instance whose malicious server plays the trick.
 func (m *mob) told(t *testing.T, trick string) string {
 	t.Helper()
 	out := &strings.Builder{}
@@ -260,7 +260,8 @@ func allowed(trick string, past time.Duration) int {
 	return n
 }
 
-// heard checks that statuses, events and logs contain no unprintable text from the servers, and no password.
+// heard checks that no status, event or log of the controller contains unprintable text from the malicious servers, or
+// a password.
 func (m *mob) heard(t *testing.T) {
 	t.Helper()
 	for _, xr := range m.xrs {

@@ -91,7 +91,7 @@ func TestDeletionOvertakesImageChange(t *testing.T) {
 	s.Client().SeesRows(t, before)
 }
 
-// ofDeletion is the origin of the final backup of a deletion.
+// ofDeletion is the value of spec.origin of a BackupRecord for the final backup of a deletion.
 const ofDeletion = "Deletion"
 
 func originOf(record *unstructured.Unstructured) string {

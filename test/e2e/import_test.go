@@ -17,8 +17,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// A foreignServer is a server that is not managed by the product. It is a pod that runs the image as the image's
-// documentation describes. Its data is in the root directory of a volume.
+// A foreignServer is a MySQL server that the product does not manage, and from which a test imports. It is a pod with
+// an image, started as the image's documentation describes. Its data is in the root directory of a volume.
 type foreignServer struct {
 	namespace string
 	pod       *corev1.Pod
@@ -70,7 +70,7 @@ func foreignPod(ns, name string, user int64, mount string) *corev1.Pod {
 	return pod
 }
 
-// start starts the server with the data on its volume.
+// start starts the foreign server's pod with the data on its volume, and waits until it accepts clients.
 func (f *foreignServer) start(t *testing.T) {
 	t.Helper()
 	framework.StartPod(t, f.pod)
@@ -85,7 +85,7 @@ func (f *foreignServer) awaitServer(t *testing.T) {
 	})
 }
 
-// ask runs statements through the server's socket, or over TCP if a host is given.
+// ask runs statements on the foreign server, through its socket, or over TCP if a host is given.
 func (f *foreignServer) ask(ctx context.Context, statements string, host ...string) (string, error) {
 	way := "--socket=/var/run/mysqld/mysqld.sock"
 	if len(host) > 0 {
@@ -105,7 +105,7 @@ func (f *foreignServer) mustAsk(t *testing.T, statements string) string {
 	return out
 }
 
-// stop deletes the pod, which shuts the server down.
+// stop deletes the pod of the foreign server, which shuts the server down.
 func (f *foreignServer) stop(t *testing.T) {
 	t.Helper()
 	if err := framework.Suite.Kube.Delete(t.Context(), f.pod); client.IgnoreNotFound(err) != nil {
@@ -116,7 +116,7 @@ func (f *foreignServer) stop(t *testing.T) {
 	})
 }
 
-// discard is the deletionPolicy with which no backup is taken.
+// discard is the value of deletionPolicy with which a deletion takes no backup.
 const discard = "Discard"
 
 // rowsOf is a query that returns counts and checksums of data of every type.
@@ -125,7 +125,7 @@ SELECT COUNT(*), SUM(CRC32(CONCAT_WS('|', id, customer, total, state, flags, HEX
 SELECT COUNT(*), SUM(CRC32(CAST(doc AS CHAR))) FROM shop.documents;
 SELECT COUNT(*) FROM shop.marks;`
 
-// imports makes the claim import its database. text is the value of spec.restore.import.
+// imports makes the claim import the database of the foreign server. text is the value of spec.restore.import.
 func (f *foreignServer) imports(s *framework.Server, text map[string]any) {
 	s.Spec["restore"] = map[string]any{"import": text}
 	delete(s.Spec, "deletionPolicy")
@@ -152,7 +152,7 @@ func TestImport(t *testing.T) { //nolint:tparallel // The subtests use one serve
 	t.Run("Volume", func(t *testing.T) { f.isCopied(t, s) })
 }
 
-// sees checks that all rows are present as soon as the server accepts clients.
+// sees checks that the query rowsOf returns the result want as soon as the new server accepts clients.
 func sees(t *testing.T, s *framework.Server, want string) {
 	t.Helper()
 	s.Client().FirstAnswer(t, "SELECT 1")
@@ -228,7 +228,7 @@ func zipped(t *testing.T, raw []byte) []byte {
 	return b.Bytes()
 }
 
-// put uploads an object to the bucket, as the platform team does.
+// put uploads an object, such as a dump, to the bucket, as the platform team does.
 func (s *s3Server) put(t *testing.T, key string, raw []byte) {
 	t.Helper()
 	path := "/data/objects/backups/" + key

@@ -28,7 +28,7 @@ func leavesNothing(t *testing.T, s *framework.Server) {
 	}
 }
 
-// leavesNoTrace waits until no objects of the instance exist, except for its backups.
+// leavesNoTrace waits until none of the instance's objects exist, except its backup volume and its BackupRecords.
 func leavesNoTrace(t *testing.T, s *framework.Server) {
 	t.Helper()
 	for _, check := range []func(context.Context, *framework.Server) error{nothingInNamespace, hasNoComposite, hasNoDataPV,

@@ -14,7 +14,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// keep is the default number of verified backups to retain.
+// keep is the default number of verified backups that are retained for a claim.
 const keep = 3
 
 // skipBackup is the annotation that allows the deletion of one instance without a backup.

@@ -78,7 +78,7 @@ func stopsTheController(t *testing.T) (start func()) {
 	return start
 }
 
-// controllers sets the number of controller pods in the cluster.
+// controllers sets the number of pods of the controller's Deployment in the cluster.
 func controllers(t *testing.T, want int32) {
 	t.Helper()
 	scale(t, framework.SystemNamespace, "crossplane-mysql", want)

@@ -63,8 +63,8 @@ func TestMariaDBComesBack(t *testing.T) {
 	})
 }
 
-// reach waits until the server is ready, and runs statements through the Go driver, because a MySQL client cannot log
-// in to this server.
+// reach waits until the MariaDB server is ready, and runs statements through the Go driver, because a MySQL client
+// cannot log in to it.
 func reach(t *testing.T, s *framework.Server, run func(context.Context, driver.ExecerContext) error) {
 	t.Helper()
 	s.BecomesReady(t)

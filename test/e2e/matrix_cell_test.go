@@ -30,26 +30,28 @@ type cell struct {
 
 	// instanceID is the UID of the deleted composite resource. node is the node of the server.
 	instanceID, node string
-	// handle is the UID of the data PVC before the deletion.
+	// handle is the UID of the data PVC before the deletion. A new PVC has a different UID.
 	handle types.UID
-	// process is the process ID of a server that hangs. backups is the name of the backup volume.
+	// process is the process ID of the server's mysqld, if the fault makes it hang. backups is the name of the backup
+	// volume.
 	process, backups string
 	// resultDir is the path of the data directory on the node. quota is the ResourceQuota that prevents new pods.
 	resultDir string
 	quota     *corev1.ResourceQuota
-	// before contains the rows of the example session.
+	// before contains the rows of the example table before the deletion. The restored server must have the same rows.
 	before string
 	writer *writer
 	// damaged waits until the test has damaged the archive.
 	damaged func(*testing.T)
-	// history contains the changes of the backups, which must include the failure.
+	// history contains the changes of the BackupRecord and the Jobs during the case, in which the test looks for the
+	// failed backup.
 	history *history
 }
 
 func (c *cell) title() string { return c.way.name + " / " + c.fault.name }
 
-// shares returns the changes that the case makes to the whole cluster, as a text. Cases with the same changes can run
-// together. It returns "" if the case affects only its own server.
+// shares returns a text that identifies the changes that the case makes to the whole cluster, such as stopping
+// Crossplane. Cases with the same text can run together. It is "" if the case affects only its own server.
 func (c *cell) shares() string {
 	shares := ""
 	if c.way.uninstall != nil {
@@ -67,7 +69,7 @@ func (c *cell) isAlone() bool {
 	return c.way.uninstall != nil || c.fault.everywhere && c.fault != faultKilled
 }
 
-// senseless explains why this combination makes no sense, or returns "".
+// senseless returns why the deletion path and the fault of the case cannot be combined, or "" if they can.
 func (c *cell) senseless() string {
 	switch {
 	case c.way.heals && c.fault.ofBackup:
@@ -86,7 +88,7 @@ func (c *cell) senseless() string {
 	return ""
 }
 
-// every returns the cases for all combinations of a fault and a deletion path.
+// every returns a case for each combination of a fault and a deletion path.
 func every() []*cell {
 	all := make([]*cell, 0, len(ways)*len(faults))
 	for _, f := range faults {
@@ -129,8 +131,8 @@ func pairs(t *testing.T) []*cell {
 	return all
 }
 
-// isOnlyInWhole checks that a deletion path or a fault is tested by default, or that onlyInWhole contains the reason
-// why not, but not both.
+// isOnlyInWhole checks that the short run tests a deletion path or a fault, or that onlyInWhole has the reason why it
+// does not, but not both.
 func isOnlyInWhole(t *testing.T, name string, isSeen bool, place string) {
 	t.Helper()
 	if isSeen == (place != "") {
@@ -253,8 +255,8 @@ func (c *cell) takesPasswordFromSecret(t *testing.T) {
 	framework.Make(t, secret)
 }
 
-// step runs a step of a deletion path or a fault. If the step changes the whole cluster, it waits for all cases of
-// the case's meeting, and is then run only once.
+// step runs a step of the case's deletion path or fault. If the step changes the whole cluster, it waits for the other
+// cases that run together. One of the cases then runs it.
 func (c *cell) step(t *testing.T, everywhere bool, run func(*testing.T, *cell)) {
 	t.Helper()
 	switch {
@@ -275,7 +277,7 @@ func (c *cell) later(t *testing.T, undo func(*testing.T)) {
 	t.Cleanup(func() { c.meeting.undo(t) })
 }
 
-// start creates the server, and a client that continuously writes rows.
+// start creates the case's server, and starts a client that continuously writes rows to it.
 func (c *cell) start(t *testing.T) {
 	t.Helper()
 	c.Create(t)
@@ -303,7 +305,8 @@ func (c *cell) composition(t *testing.T) string {
 	return framework.ClassComposition
 }
 
-// number returns a number for the case. Cases with an odd number use the hostPath Composition.
+// number returns a number for the case, which depends only on its deletion path and fault. Cases with an odd number use
+// the hostPath Composition.
 func (c *cell) number() int {
 	n := 0
 	for i, w := range ways {
@@ -319,7 +322,7 @@ func (c *cell) number() int {
 	return n
 }
 
-// everyRow checks that no acknowledged row is missing.
+// everyRow checks that the restored server has every row that the deleted server has acknowledged.
 func (c *cell) everyRow(t *testing.T) {
 	t.Helper()
 	sessions := c.writer.end()
@@ -329,7 +332,7 @@ func (c *cell) everyRow(t *testing.T) {
 	hasAcknowledgedRows(t, c.Server, sessions)
 }
 
-// end deletes the second instance and checks the objects that are left.
+// end deletes the restored instance, and checks that only the backups of the case are left.
 func (c *cell) end(t *testing.T) {
 	t.Helper()
 	want := 1
@@ -345,7 +348,7 @@ func (c *cell) end(t *testing.T) {
 	leavesNothingRescued(t, c.Server)
 }
 
-// leavesBackup checks that nothing except the backup is left.
+// leavesBackup checks that no object of the case is left, except its backup in the store or on the backup volume.
 func (c *cell) leavesBackup(t *testing.T) {
 	t.Helper()
 	if !c.usesStore() {

@@ -22,7 +22,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// A fault occurs while a server is deleted.
+// A fault is a failure, such as a killed controller, that the matrix causes while a server is deleted.
 type fault struct {
 	name string
 	// everywhere is true if the fault affects the whole cluster.
@@ -39,7 +39,7 @@ type fault struct {
 	// starting is called during the first start of the server, and before is called before its deletion. during is
 	// called while the server is being deleted.
 	starting, before, during func(*testing.T, *cell)
-	// after is called for each server when the fault has ended.
+	// after is called for each server after the deletion, when the fault has ended.
 	after func(*testing.T, *cell)
 }
 
@@ -105,7 +105,7 @@ var (
 	}
 )
 
-// digits matches the numbers in a status message. They change without a new step of the deletion.
+// digits matches the numbers in a status message, which change while the deletion is in the same step.
 var digits = regexp.MustCompile(`\d+`)
 
 // takesTheController acquires the lock theController before the deletion. Otherwise another test could stop the
@@ -136,7 +136,8 @@ func killsController(t *testing.T, c *cell) {
 	t.Logf("the controller was killed %d times", kills)
 }
 
-// atEachStep calls run at each step of the deletion until it is complete, and returns the number of steps.
+// atEachStep calls run each time the deletion reaches another step, until the deletion is complete. It returns the
+// number of steps.
 func (c *cell) atEachStep(t *testing.T, run func(context.Context) error) int {
 	t.Helper()
 	seen := map[string]bool{}
@@ -159,7 +160,8 @@ func (c *cell) atEachStep(t *testing.T, run func(context.Context) error) int {
 // isOver is the value that the method progress returns when the deletion is complete.
 const isOver = "over"
 
-// progress returns the progress of the deletion, as far as it is visible.
+// progress returns a text that identifies the current step of the deletion: the phase of the backup, and the status
+// message without numbers.
 func (c *cell) progress(ctx context.Context) string {
 	step := ""
 	if c.way.heals {
@@ -278,13 +280,13 @@ func changesSettings(t *testing.T, c *cell) {
 	settingsAre(t, c.Server, "ValidatingSettings", "")
 }
 
-// mendsConfig removes the invalid settings if the claim still exists after the deletion.
+// mendsConfig removes the invalid settings from the claim, if the claim was not deleted.
 func mendsConfig(t *testing.T, c *cell) {
 	t.Helper()
 	c.amend(t, `{"spec":{"config":null}}`)
 }
 
-// amend changes the claim if it still exists after the deletion.
+// amend patches the claim, if the deletion path keeps the claim. For example, it deletes only the composite resource.
 func (c *cell) amend(t *testing.T, patch string) {
 	t.Helper()
 	if !c.way.heals && c.way != byXR && c.way != byXRForeground && c.way != byXROrphan {
@@ -296,7 +298,7 @@ func (c *cell) amend(t *testing.T, patch string) {
 	}
 }
 
-// hangs stops the server with SIGSTOP, so that it hangs as if its disk did not respond.
+// hangs stops the server's mysqld with SIGSTOP, so that it hangs as if its disk did not respond.
 func hangs(t *testing.T, c *cell) {
 	t.Helper()
 	uid := strings.ReplaceAll(string(c.Pods().MustFindServer(t).UID), "-", "[-_]") // Cgroup names contain one of them.
@@ -324,7 +326,7 @@ func killsServer(t *testing.T, c *cell) {
 	c.host.run(t, "kill -KILL "+c.process+" || true")
 }
 
-// behindOurBack is a password that is in no claim and no Secret.
+// behindOurBack is the password that a user sets directly in the server. No claim and no Secret contains it.
 const behindOurBack = "behind our back"
 
 func changesPassword(t *testing.T, c *cell) {
@@ -333,8 +335,8 @@ func changesPassword(t *testing.T, c *cell) {
 		"'; ALTER USER root@'%' DISCARD OLD PASSWORD")
 }
 
-// saysPassword writes the changed password into the claim if the server keeps running. A server that is restored gets
-// the claim's password, so nothing has to be done.
+// saysPassword writes the password that was set directly in the server into the claim, if the server keeps running. A
+// restored server gets the claim's password, so nothing has to be done.
 func saysPassword(t *testing.T, c *cell) {
 	t.Helper()
 	if c.way.heals {

@@ -19,7 +19,7 @@ import (
 type host struct {
 	program, cluster string
 
-	// store is the BackupStore of the matrix, if a case needs one.
+	// store is the BackupStore that all cases of the matrix share, or nil if no case needs one.
 	store *backupStore
 	// fastController returns the image file of a controller with a fast clock. The clock in monthController's image is
 	// 31 days ahead.
@@ -69,7 +69,7 @@ func (h *host) try(ctx context.Context, script string) (string, error) {
 	return string(out), nil
 }
 
-// start starts a script. The returned function waits until the script has finished.
+// start starts a script on a node. The returned function waits until the script has finished.
 func (h *host) start(t *testing.T, node int, script string) func(*testing.T) {
 	t.Helper()
 	var out strings.Builder
@@ -86,7 +86,7 @@ func (h *host) start(t *testing.T, node int, script string) func(*testing.T) {
 	}
 }
 
-// number returns the number of a node.
+// number returns the number of a node for the method command, such as 2 for node2.
 func (h *host) number(t *testing.T, node string) int {
 	t.Helper()
 	n, err := strconv.Atoi(strings.TrimPrefix(node, "node"))

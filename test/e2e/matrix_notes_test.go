@@ -20,23 +20,23 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// entries are the results of the matrix. If folder is set, they are also written to that directory, as results.json,
+// entries are the results of the matrix. If resultDir is set, they are also written to that directory, as results.json,
 // table.md, and a log file for each failed case.
 type entries struct {
 	resultDir string
-	// tree is the version of the working tree that is tested, if folder is set.
+	// tree is the version of the working tree that is tested, if resultDir is set.
 	tree tree
 
 	mu      sync.Mutex
 	results map[string]*result
 }
 
-// A result is the last result of a case.
+// A result is the result of the last run of a case of the matrix.
 type result struct {
 	tree
 
 	Passed bool `json:"passed"`
-	// Senseless is the reason why the combination makes no sense.
+	// Senseless is the reason why the case's deletion path and fault cannot be combined.
 	Senseless string `json:"senseless,omitempty"`
 	Seconds   int    `json:"seconds,omitempty"`
 }
@@ -79,8 +79,8 @@ func treeNow(ctx context.Context) (tree, error) {
 	return tree{Digest: hex.EncodeToString(sum.Sum(nil))[:12], Commit: strings.TrimSpace(string(commit))}, nil
 }
 
-// decides reports whether a file is relevant for the results of the matrix. For example, the kubectl plugin, the
-// chart and most tests are not.
+// decides reports whether a change of a file can change the results of the matrix. For example, the kubectl plugin, the
+// chart and most tests cannot.
 func decides(name string) bool {
 	if strings.HasPrefix(name, "controller/kubectl-mysql/") || strings.HasPrefix(name, "package/chart/") ||
 		strings.HasPrefix(name, "package/argocd/") {
@@ -120,7 +120,7 @@ func (n *entries) read(t *testing.T) {
 	}
 }
 
-// passed reports whether a case has passed with the current version.
+// passed reports whether a case has already passed with the current source code, so that it need not run again.
 func (n *entries) passed(c *cell) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -138,7 +138,7 @@ func (n *entries) ended(t *testing.T, c *cell, passed bool, took time.Duration) 
 	n.entry(t, c, result{Passed: passed, Seconds: int(took.Seconds())})
 }
 
-// entry records a result and writes all results.
+// entry adds the result of a case, and writes all results to resultDir.
 func (n *entries) entry(t *testing.T, c *cell, r result) {
 	t.Helper()
 	n.mu.Lock()
@@ -174,7 +174,7 @@ func verdict(r *result) string {
 	return "FAILED"
 }
 
-// write replaces a file atomically.
+// write replaces a file in resultDir atomically.
 func (n *entries) write(name, text string) error {
 	path := filepath.Join(n.resultDir, name)
 	if err := os.WriteFile(path+".new", []byte(text), 0o644); err != nil {
@@ -202,7 +202,7 @@ func (n *entries) counts() string {
 		failed, senseless)
 }
 
-// summary returns a line for each failed case, and the counts.
+// summary returns a line for each failed case of the matrix, and the number of cases with each result.
 func (n *entries) summary() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()

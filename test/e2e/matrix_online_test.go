@@ -35,7 +35,8 @@ var (
 // of deleted objects and both locations of an archive.
 var onlineWays = []*way{byClaim, byXR, byNamespace, byClaimToStore}
 
-// inOnline returns a fault that occurs during an online backup.
+// inOnline returns a fault that starts an online backup of each server. At a random moment during the backup, hits
+// causes the failure that f describes.
 func inOnline(f *fault, hits func(*testing.T, *cell)) *fault {
 	out := *f
 	out.name, out.online, out.ofBackup = "online backup, "+f.name, true, true
@@ -84,7 +85,8 @@ func fillsScratch(t *testing.T, c *cell) {
 	})
 }
 
-// affected returns the cases that are affected by the fault: all cases that run together, or only this one.
+// affected returns the cases that the fault affects: this case only, or all cases that run together if the fault
+// affects the whole cluster.
 func (c *cell) affected() []*cell {
 	if c.fault.everywhere {
 		return c.meeting.all()
@@ -135,7 +137,7 @@ func killsServersPod(t *testing.T, c *cell) {
 	}
 }
 
-// asksForPassword changes the password in the claim.
+// asksForPassword changes the password in the claim while an online backup is running.
 func asksForPassword(t *testing.T, c *cell) {
 	t.Helper()
 	c.Password = "password of the next life"

@@ -20,14 +20,14 @@ import (
 // The S3 server of the matrix is not a pod. It runs in the namespaces of the control plane, so that it keeps running
 // when a node is lost.
 
-// Directory, address and port of the store.
+// Directory, address and port of the S3 server.
 const (
 	outsideDir     = "/run/matrix-store"
 	outsideAddress = "192.168.77.1"
 	outsidePort    = 7070
 )
 
-// startStore starts the store for all cases that need one.
+// startStore starts the S3 server on the control plane, and creates a BackupStore for all cases that need one.
 func (m *matrix) startStore(t *testing.T) {
 	t.Helper()
 	tool := exec.CommandContext(t.Context(), "go", "run", "./test/tools", "versitygw")

@@ -83,8 +83,8 @@ type matrix struct {
 	host   *host
 }
 
-// run runs the cases. Cases that affect the whole cluster in the same way run together. All cases that affect only
-// their own server run concurrently.
+// run runs the cases. Cases that make the same change to the whole cluster run together. Cases that affect only their
+// own server all run concurrently.
 func (m *matrix) run(t *testing.T, cells []*cell) {
 	t.Helper()
 	if slices.ContainsFunc(cells, func(c *cell) bool { return c.fault == faultClock }) {
@@ -111,8 +111,8 @@ func (m *matrix) run(t *testing.T, cells []*cell) {
 	m.beside(t, m.atOnce, alone, nil)
 }
 
-// beside runs up to most cases concurrently. The cases synchronize their changes to the whole cluster through shared.
-// If it is nil, each case runs on its own.
+// beside runs the cases concurrently, at most a given number at a time. shared synchronizes their changes to the whole
+// cluster. If it is nil, each case runs on its own.
 func (m *matrix) beside(t *testing.T, most int, cells []*cell, shared *meeting) {
 	t.Helper()
 	slots := make(chan struct{}, most)
@@ -145,8 +145,8 @@ func (m *matrix) cell(t *testing.T, c *cell) {
 	}
 }
 
-// A meeting synchronizes cases that need the same change to the whole cluster, such as a stopped kubelet. The members
-// are these cases. When all of them have arrived at the same step, one of them performs the step for all.
+// A meeting synchronizes cases that need the same change to the whole cluster, such as a stopped kubelet. Its members
+// are these cases. When all members have arrived at the same step, one of them performs the step for all.
 type meeting struct {
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -165,7 +165,7 @@ func newMeeting(members []*cell) *meeting {
 	return m
 }
 
-// once waits until all cases of the meeting have called it. Then one case calls run, and all cases continue.
+// once waits until all cases of the meeting have called it. Then one of the cases calls run, and all of them continue.
 func (m *meeting) once(t *testing.T, run func()) {
 	t.Helper()
 	m.mu.Lock()
@@ -183,7 +183,7 @@ func (m *meeting) once(t *testing.T, run func()) {
 	}
 }
 
-// perform calls run without holding the lock, and wakes the other cases afterwards. The deferred function is needed
+// perform calls run without the meeting's lock, and then wakes the other members. The deferred function is needed
 // because run ends the goroutine if it fails the test.
 func (m *meeting) perform(run func()) {
 	m.busy = true
@@ -199,7 +199,7 @@ func (m *meeting) perform(run func()) {
 	ended = true
 }
 
-// leave removes a member.
+// leave removes a case from the meeting, so that the other cases no longer wait for it.
 func (m *meeting) leave(c *cell) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -214,7 +214,7 @@ func (m *meeting) all() []*cell {
 	return slices.Clone(m.members)
 }
 
-// end reverts the change to the whole cluster.
+// end calls undo, which reverts the change to the whole cluster, if there is one.
 func (m *meeting) end(t *testing.T) {
 	t.Helper()
 	if m.undo != nil {

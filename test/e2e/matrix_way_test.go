@@ -23,16 +23,16 @@ type way struct {
 	heals bool
 	// toStore is true if the backup is written to a store.
 	toStore bool
-	// own is true for a MySQL without a claim.
+	// own is true if the server is a MySQL of the group crossplane-mysql.io, which has no claim.
 	own bool
 
 	// uninstall removes a part of the product or of Crossplane. It is called only once for all cases that run together.
 	uninstall func(*testing.T, *cell)
-	// delete is called for each server.
+	// delete starts the deletion of each server, in the way that the deletion path describes.
 	delete func(*testing.T, *cell)
-	// over waits until the deletion is complete.
+	// over waits until the deletion of the server is complete.
 	over func(*testing.T, *cell)
-	// install reinstalls the part that was uninstalled.
+	// install reinstalls the part of the product or of Crossplane that was uninstalled.
 	install func(*testing.T, *cell)
 	// restore recreates the server from its backup.
 	restore func(*testing.T, *cell)

@@ -44,7 +44,7 @@ func (c *mongoClient) leave(t *testing.T) {
 	}
 }
 
-// insert inserts a document.
+// insert inserts a document with the given name into the collection.
 func (c *mongoClient) insert(t *testing.T, name string) {
 	t.Helper()
 	if _, err := c.InsertOne(t.Context(), bson.D{{Key: "name", Value: name}, {Key: "price", Value: 42}}); err != nil {
@@ -52,7 +52,7 @@ func (c *mongoClient) insert(t *testing.T, name string) {
 	}
 }
 
-// want checks that the collection contains only the document with the given name.
+// want checks that the collection contains exactly one document, with the given name.
 func (c *mongoClient) want(t *testing.T, name string) {
 	t.Helper()
 	cursor, err := c.Find(t.Context(), bson.D{})

@@ -42,9 +42,10 @@ type legacy struct {
 	// shop is the namespace of the servers orders and users. crm is the namespace of one other server.
 	shop, crm string
 	portraits [3]string
-	// newest and oldest are the names of crm's backups.
+	// newest and oldest are the names of the backups of the server in namespace crm.
 	newest, oldest string
-	// rows are the rows that the server ledger had at the time moment. They were deleted later.
+	// rows are the rows of the server ledger at the time moment. They were deleted later, and a recovery to moment must
+	// bring them back.
 	rows, moment string
 }
 
@@ -93,7 +94,7 @@ func leavesLegacy(t *testing.T) *legacy {
 	return l
 }
 
-// comesBack imports and restores the backups on a new cluster.
+// comesBack imports the backups from the bucket on a new cluster, and restores the servers from them.
 func (l *legacy) comesBack(t *testing.T) {
 	s3 := startS3(t)
 	s3.load(t, l.bucket)
@@ -155,7 +156,7 @@ func (l *legacy) comesBack(t *testing.T) {
 	}
 }
 
-// adopt runs `kubectl mysql adopt` for the store.
+// adopt runs `kubectl mysql adopt`, which imports the backups in the store, and returns its output.
 func (b *backupStore) adopt(t *testing.T, flags ...string) string {
 	t.Helper()
 	out, err := b.tryAdopt(t, flags...)
@@ -186,7 +187,7 @@ func says(t *testing.T, text string, times int, subject string, also ...string) 
 	}
 }
 
-// export returns all objects in the store, with the metadata that the server keeps for them.
+// export returns an archive of all objects on the S3 server, with the metadata that the server keeps for them.
 func (s *s3Server) export(t *testing.T) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -197,7 +198,7 @@ func (s *s3Server) export(t *testing.T) []byte {
 	return out.Bytes()
 }
 
-// load imports the objects that export has returned.
+// load stores the objects in all, an archive that export has returned, on this S3 server.
 func (s *s3Server) load(t *testing.T, all []byte) {
 	t.Helper()
 	var out bytes.Buffer

@@ -16,7 +16,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// systems returns the namespaces of the programs that read claims and composite resources.
+// systems returns the namespaces of Crossplane and the product, whose programs read claims and composite resources.
 func systems() []string { return []string{"crossplane-system", "crossplane-mysql-system"} }
 
 // TestEndlessNumbers checks that the API server refuses a quantity with a huge exponent when an object is created or
@@ -105,7 +105,7 @@ func refusesQuantity(t *testing.T, s *framework.Server, path []string, text stri
 	}
 }
 
-// systemsAreUnmoved checks that no program that reads claims was OOM-killed.
+// systemsAreUnmoved checks that no pod of Crossplane or the product was OOM-killed.
 func systemsAreUnmoved(t *testing.T) {
 	t.Helper()
 	for _, ns := range systems() {

@@ -92,7 +92,8 @@ func methodOf(record *unstructured.Unstructured) string {
 	return method
 }
 
-// A ledger is a table to which a client adds rows one by one. Each row refers to the previous one.
+// A ledger is a table to which a client adds rows one by one. Each row refers to the previous one, so that a test can
+// find gaps in a restored table.
 type ledger struct {
 	server *framework.Server
 	cancel context.CancelFunc
@@ -127,7 +128,7 @@ func newLedger(t *testing.T, s *framework.Server) *ledger {
 	return l
 }
 
-// rows waits until at least the given number of rows is acknowledged, and returns the actual number.
+// rows waits until the server has acknowledged at least the given number of rows, and returns the actual number.
 func (l *ledger) rows(t *testing.T, atLeast int) int {
 	t.Helper()
 	var n int
@@ -142,7 +143,7 @@ func (l *ledger) rows(t *testing.T, atLeast int) int {
 	return n
 }
 
-// end stops writing and checks that no insert has failed.
+// end stops the client, checks that no insert has failed, and returns the number of rows.
 func (l *ledger) end(t *testing.T) (written int) {
 	t.Helper()
 	l.cancel()

@@ -71,7 +71,8 @@ const (
 	grace = 2 * time.Minute
 )
 
-// visit calls once 20 times a second, until the test ends or calls end. end also waits for the calls in progress.
+// visit calls once 20 times a second, for example to log in, until the test ends or calls end. end also waits for the
+// calls in progress.
 func visit(t *testing.T, once func(context.Context)) (end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context()) //nolint:gosec // The caller calls it.
@@ -122,7 +123,7 @@ func (v *visitor) entry(password string, err error) {
 	v.logins[password]++
 }
 
-// came waits until the visitor has logged in with the given password.
+// came waits until the simulated application has logged in with the given password.
 func (v *visitor) came(t *testing.T, password string) {
 	t.Helper()
 	framework.Eventually(t, "a login with "+password, func(context.Context) error {
@@ -350,7 +351,8 @@ func whileScaledDown(t *testing.T, s *framework.Server, meanwhile func()) {
 	})
 }
 
-// paused returns an error if Crossplane still reconciles a claim or a composite resource.
+// paused returns an error unless Crossplane has stopped reconciling a claim or a composite resource, as its condition
+// Synced reports.
 func paused(ctx context.Context, u *unstructured.Unstructured) error {
 	if err := framework.HasCondition(ctx, u, "Synced"); err == nil || !strings.Contains(err.Error(), "ReconcilePaused") {
 		return fmt.Errorf("Crossplane goes on: %w", err)

@@ -61,7 +61,7 @@ func TestPlatform(t *testing.T) {
 	}
 }
 
-// revisionOf returns the newest revision of a Composition.
+// revisionOf returns the name of the newest CompositionRevision of a Composition.
 func revisionOf(ctx context.Context, composition string) (string, error) {
 	revisions := framework.NewList("apiextensions.crossplane.io/v1/CompositionRevision")
 	if err := framework.Suite.Kube.List(ctx, revisions,

@@ -110,7 +110,7 @@ func (p *plugin) try(ctx context.Context, s *framework.Server, args ...string) (
 	return string(out), err
 }
 
-// run runs the command and returns its standard output.
+// run runs a kubectl command in the server's namespace, and returns its standard output.
 func (p *plugin) run(t *testing.T, s *framework.Server, args ...string) string {
 	t.Helper()
 	c := p.command(t.Context(), s, args...)

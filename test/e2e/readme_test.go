@@ -32,7 +32,7 @@ func newPrompt(t *testing.T) prompt {
 		"KUBECONFIG="+framework.Suite.Kubeconfig)}
 }
 
-// enter runs a command unchanged and checks that its output contains the string want.
+// enter runs a command of a page unchanged in a shell, and checks that its output contains want.
 func (p prompt) enter(t *testing.T, command, want string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "bash", "-c", command)

@@ -146,7 +146,8 @@ func printsPlan(t *testing.T, s, another *framework.Server, moment string) (last
 	return found[1], found[2]
 }
 
-// isRecoverable waits until the binary log of a server is archived, and a backup was verified after that.
+// isRecoverable waits until the binary log of the server is archived, and a backup was verified after the archive
+// began.
 func isRecoverable(t *testing.T, s *framework.Server) {
 	t.Helper()
 	s.Eventually(t, "an archive of the binary log with a backup", func(ctx context.Context) error {

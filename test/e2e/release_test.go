@@ -85,8 +85,8 @@ func TestReleaseRestartsNoServer(t *testing.T) {
 	}
 }
 
-// A tenant is a server with a client that writes through a single connection, which breaks if the server's pod is
-// deleted.
+// A tenant is a server and a client that writes through a single connection. The connection breaks if the server's pod
+// is deleted.
 type tenant struct {
 	*framework.Server
 
@@ -96,7 +96,7 @@ type tenant struct {
 	end    func()
 }
 
-// write starts a client that writes rows until stopWriting is called.
+// write starts a client that writes rows to the server until stopWriting is called.
 func (s *tenant) write(t *testing.T) {
 	t.Helper()
 	c, err := framework.Dial(t.Context(), s.Client().Forward(t), s.Password)

@@ -118,7 +118,7 @@ const (
 	verified    = "Verified"
 )
 
-// request creates a Backup and waits until it is verified or has failed.
+// request creates a Backup for the server, and waits until its backup has the given phase: verified or failed.
 func request(t *testing.T, s *framework.Server, name string, method string, phase string) {
 	t.Helper()
 	createBackup(t, s, name, method)
@@ -152,8 +152,8 @@ func instanceKind(o *unstructured.Unstructured) string {
 	return o.GetKind()
 }
 
-// isAnswered waits until the backup that the Backup requests is complete. phase is the expected result, which is
-// either a verified or a failed backup.
+// isAnswered waits until the backup that a Backup requests has ended, and the server need not be stopped for it. phase
+// is the expected result: verified or failed.
 func isAnswered(t *testing.T, s *framework.Server, name, phase string) {
 	t.Helper()
 	want := phase

@@ -47,7 +47,7 @@ func deleteDataPVC(t *testing.T, s *framework.Server) types.UID {
 	return claim.GetUID()
 }
 
-// dataPVCReturns waits until a new data PVC exists.
+// dataPVCReturns waits until a data PVC with a different UID than before exists.
 func dataPVCReturns(t *testing.T, s *framework.Server, before types.UID) {
 	t.Helper()
 	framework.Eventually(t, "the claim's return", func(ctx context.Context) error {

@@ -185,13 +185,13 @@ func TestRestorableWithoutItsKind(t *testing.T) {
 	isBlockedThenRestored(t, s, before)
 }
 
-// isBeingTried reports whether a BackupRecord names the Job of its restore test.
+// isBeingTried reports whether a restore test of the BackupRecord's backup is running, so that its status names a Job.
 func isBeingTried(record *unstructured.Unstructured) bool {
 	job, _, _ := unstructured.NestedString(record.Object, "status", "restoreTest", "job")
 	return job != ""
 }
 
-// hasRestoreTest returns an error if no restore test is running.
+// hasRestoreTest returns an error unless a restore test of one of the instance's backups is running.
 func hasRestoreTest(ctx context.Context, s *framework.Server) error {
 	records, err := s.Backups().List(ctx)
 	for _, r := range records {
@@ -202,7 +202,8 @@ func hasRestoreTest(ctx context.Context, s *framework.Server) error {
 	return errors.Join(err, fmt.Errorf("no record of %d has one", len(records)))
 }
 
-// hasVerdict waits for the given result of the newest backup's restore test, and returns its message.
+// hasVerdict waits until the condition Restorable of the newest BackupRecord has the given status, and returns its
+// message.
 func hasVerdict(t *testing.T, s *framework.Server, want string) (message string) {
 	t.Helper()
 	framework.Eventually(t, "the verdict on the backup", func(ctx context.Context) error {

@@ -27,8 +27,8 @@ func settingsAre(t *testing.T, s *framework.Server, reason, text string) {
 	})
 }
 
-// crashLoopsWith makes the server of a claim exit at every start. It sets the settings while the server is suspended,
-// because they are not validated then.
+// crashLoopsWith sets settings with which the server exits at every start. It sets them while the server is suspended,
+// because new settings are not validated then.
 func crashLoopsWith(t *testing.T, s *framework.Server, config map[string]any) {
 	t.Helper()
 	s.Set(t, map[string]any{"suspend": true})

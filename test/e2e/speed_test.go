@@ -20,7 +20,7 @@ import (
 // counted, because it pulls the images.
 const speedRounds = 3
 
-// A span contains the measured times of an operation that users wait for.
+// A span contains the times of an operation that users wait for, such as creating a claim, one time for each round.
 type span struct {
 	subject, target string
 	seconds         []float64
@@ -28,7 +28,7 @@ type span struct {
 
 func (s *span) add(d time.Duration) { s.seconds = append(s.seconds, d.Seconds()) }
 
-// middle returns the median of all rounds except the first.
+// middle returns the median time of all rounds except the first, which also pulls the images.
 func (s *span) middle() float64 {
 	counted := slices.Sorted(slices.Values(s.seconds[1:]))
 	return counted[len(counted)/2]
@@ -68,7 +68,8 @@ func (a *spans) print() {
 	}
 }
 
-// instanceID measures the operations on one claim and returns its composed objects.
+// instanceID creates, changes, deletes and recreates a claim, and adds the times to a. It returns the claim's composed
+// objects.
 func (a *spans) instanceID(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
 	s := framework.NewServer(t, "mysql")
@@ -91,7 +92,7 @@ func (a *spans) instanceID(t *testing.T) []*unstructured.Unstructured {
 	return composed
 }
 
-// byHand applies the same objects without the product.
+// byHand measures the time until a server responds that is created from the same objects without the product.
 func (a *spans) byHand(t *testing.T, composed []*unstructured.Unstructured) {
 	t.Helper()
 	ns := framework.NewNamespace(t)

@@ -23,8 +23,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// parts are the programs of the product and of Crossplane. Each runs in one pod, which is found by the prefix of its
-// name.
+// parts are the programs of the product and of Crossplane that are measured. Each runs in one pod, which is found by
+// the prefix of its name.
 var parts = []string{"crossplane-system/crossplane-mysql-function-", "crossplane-mysql-system/crossplane-mysql-",
 	"crossplane-system/crossplane-"}
 
@@ -33,10 +33,10 @@ type rested struct {
 	claims int
 	// calls is the number of API calls per minute and claim.
 	calls float64
-	// used contains the CPU time in seconds per minute, and the memory in bytes, of each part.
+	// used contains the CPU time in seconds per minute, and the memory in bytes, of each measured program.
 	used map[string]load
-	// compose is the time from a change of the claim until a composed object has changed. report is the time until the
-	// controller has updated the status.
+	// compose is the time from a change of a claim until Crossplane has changed a composed object. report is the time
+	// until the controller has updated the status.
 	compose, report time.Duration
 }
 
@@ -130,7 +130,7 @@ func restedStack(t *testing.T, claims int) rested {
 	return out
 }
 
-// served returns nil once each copy has a volume and a Service that leads to the server.
+// served returns nil once each copied instance has a volume, and a Service that leads to the one real server.
 func (o *instanceObjects) served(ctx context.Context, claims int) error {
 	all := &corev1.PersistentVolumeClaimList{}
 	if err := framework.Suite.Kube.List(ctx, all, client.InNamespace(o.namespace)); err != nil {
@@ -155,7 +155,7 @@ func (o *instanceObjects) served(ctx context.Context, claims int) error {
 	return nil
 }
 
-// resume lets Crossplane reconcile a copy.
+// resume makes Crossplane reconcile a copied instance, which was paused.
 func (o *instanceObjects) resume(ctx context.Context, name string) error {
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"crossplane.io/paused":null}}}`))
 	if err := framework.Suite.Kube.Patch(ctx, framework.NewObject("otus.homework/v1", "XMySQL", "", "xr-"+name),
@@ -213,7 +213,7 @@ func (o *instanceObjects) ready(ctx context.Context, claims int) error {
 	return err
 }
 
-// usage returns the CPU time and memory of each part, as the kubelets report them.
+// usage returns the CPU time and the memory of the pods of the product and Crossplane, as the kubelets report them.
 func usage(t *testing.T) map[string]load {
 	t.Helper()
 	nodes := &corev1.NodeList{}

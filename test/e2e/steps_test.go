@@ -45,7 +45,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// stepsOf are the watched kinds. XRs and BackupRecords are cluster-scoped.
+// stepsOf lists the kinds whose objects TestSteps watches. XRs and BackupRecords are cluster-scoped.
 var stepsOf = []schema.GroupVersionResource{
 	{Group: "otus.homework", Version: "v1", Resource: "mysqls"},
 	{Group: "otus.homework", Version: "v1", Resource: "xmysqls"},
@@ -55,7 +55,7 @@ var stepsOf = []schema.GroupVersionResource{
 	{Version: "v1", Resource: "secrets"}, {Version: "v1", Resource: "configmaps"}, {Version: "v1", Resource: "endpoints"},
 }
 
-// A watcher watches the objects of a namespace.
+// A watcher prints each change of the objects of a claim in a namespace, with its time.
 type watcher struct {
 	mu    sync.Mutex
 	start time.Time

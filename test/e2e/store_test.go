@@ -120,7 +120,8 @@ func (s *s3Server) objects(t *testing.T) []string {
 	return strings.Fields(out)
 }
 
-// A backupStore is a BackupStore as the platform team creates it.
+// A backupStore is a BackupStore object, with its S3 server and the key of its archives, as the platform team creates
+// them.
 type backupStore struct {
 	*unstructured.Unstructured
 	storeKey
@@ -174,8 +175,8 @@ func newBackupStore(t *testing.T, s3 *s3Server, k storeKey, wrong map[string]any
 	return b
 }
 
-// becomes waits until the BackupStore's condition has the given status and reason, and its message contains the
-// string says.
+// becomes waits until the BackupStore's condition Reachable has the given status and reason, and its message contains
+// says.
 func (b *backupStore) becomes(t *testing.T, status, reason, says string) {
 	t.Helper()
 	framework.Eventually(t, "BackupStore "+b.GetName(), func(ctx context.Context) error {
@@ -266,11 +267,11 @@ func TestBackupStoreIdentity(t *testing.T) {
 	b.becomes(t, "True", "Probed", "written, read and deleted")
 }
 
-// holderObject is the name of the object in a store that identifies the cluster that uses a prefix.
+// holderObject is the name of the object in a store that identifies the cluster that publishes backups below a prefix.
 const holderObject = "v1/holder.json"
 
-// isTakenOver replaces the holder of the prefix with another cluster, which has different keys. Nothing may be
-// published until a user takes over the prefix again.
+// isTakenOver simulates that another cluster publishes backups in the store. This cluster must publish nothing there
+// until a user runs the command that takes over the prefix again.
 func (b *backupStore) isTakenOver(t *testing.T, s3 *s3Server) {
 	t.Helper()
 	if _, err := framework.Exec(t.Context(), s3.namespace, "s3/toolbox", `{"content":{},"hmacSha256":"AA=="}`, "sh", "-c",
@@ -283,7 +284,8 @@ func (b *backupStore) isTakenOver(t *testing.T, s3 *s3Server) {
 	b.becomes(t, "True", "Probed", "")
 }
 
-// takesOver runs the command in the condition's message, which takes over the prefix.
+// takesOver runs the command in the BackupStore's condition, with which this cluster takes over the prefix in the
+// store.
 func (b *backupStore) takesOver(t *testing.T) {
 	t.Helper()
 	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKeyFromObject(b), b); err != nil {
@@ -378,7 +380,8 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// makesRecord requests a deleted BackupRecord with the command in the message of the blocked claim.
+// makesRecord makes the controller recreate a deleted BackupRecord, with the command in the message of the blocked
+// claim.
 func (b *backupStore) makesRecord(t *testing.T, s *framework.Server, record *unstructured.Unstructured) {
 	t.Helper()
 	key, _, _ := unstructured.NestedString(record.Object, "spec", "archive", "path")
@@ -407,8 +410,8 @@ func (b *backupStore) saysOfRecord(t *testing.T, made bool, says string) {
 		})
 }
 
-// holds checks the objects in the store. They must be the encrypted archive of a backup, its metadata, and the object
-// that identifies the cluster that uses the prefix.
+// holds checks that the store contains only the encrypted archive of one backup, its metadata, and the object that
+// identifies the cluster.
 func (b *backupStore) holds(t *testing.T, s3 *s3Server, record *unstructured.Unstructured) {
 	t.Helper()
 	store, _, _ := unstructured.NestedString(record.Object, "spec", "archive", "store")
@@ -423,7 +426,7 @@ func (b *backupStore) holds(t *testing.T, s3 *s3Server, record *unstructured.Uns
 	}
 }
 
-// answersChallenge completes the proof of possession for a store whose private key is not in the cluster. A wrong
+// answersChallenge tests the proof that a user has the private key of a store, which is not in the cluster. A wrong
 // answer must be refused.
 func (b *backupStore) answersChallenge(t *testing.T) {
 	t.Helper()

@@ -54,7 +54,7 @@ func hasNoPods(t *testing.T, s *framework.Server) {
 	})
 }
 
-// addressOf returns the cluster IP of the Service.
+// addressOf returns the cluster IP of the server's Service.
 func addressOf(t *testing.T, s *framework.Server) string {
 	t.Helper()
 	service := &corev1.Service{}

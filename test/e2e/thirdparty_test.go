@@ -10,7 +10,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// builds builds a third-party program if necessary. It installs the CRDs of the program's module until the test ends.
+// builds builds a third-party program of test/tools if necessary. It installs the CRDs of the program's module until
+// the test ends.
 func builds(t *testing.T, tool, module, crds string) (program string) {
 	t.Helper()
 	program = output(t, framework.Repository(), "go", "run", "./test/tools", tool)

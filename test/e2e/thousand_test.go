@@ -18,7 +18,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// many is the number of idle claims.
+// many is the number of idle claims that the benchmarks create.
 const many = 1000
 
 // TestThousand measures the controller with 1,000 idle instances. Each of them has the objects that the controller
@@ -45,7 +45,7 @@ func TestThousand(t *testing.T) {
 	fmt.Println("(one server answers for all of them; no pods, and Crossplane is stopped)")
 }
 
-// done returns nil once each copy has a backup PVC and a connection Secret.
+// done returns nil once the controller has created a backup PVC and a connection Secret for each copied instance.
 func (o *instanceObjects) done(ctx context.Context) error {
 	claims := &corev1.PersistentVolumeClaimList{}
 	if err := framework.Suite.Kube.List(ctx, claims, client.InNamespace(o.namespace)); err != nil {
@@ -70,7 +70,7 @@ func (o *instanceObjects) done(ctx context.Context) error {
 	return nil
 }
 
-// plan sets a backup schedule for each instance. The next backup is up to a year later.
+// plan sets a backup schedule in each copied instance. The next backup is up to a year later.
 func (o *instanceObjects) plan(t *testing.T) {
 	t.Helper()
 	all, err := listKind(t.Context(), "otus.homework/v1/XMySQL", "")

@@ -70,7 +70,7 @@ func TestServerIsKnown(t *testing.T) {
 	certificateIsRenewed(t, s, published)
 }
 
-// logInWith logs in with additional client options.
+// logInWith logs in to the server with additional options of the mysql client.
 func logInWith(ctx context.Context, s *framework.Server, options ...string) error {
 	command, err := s.Client().LogIn(ctx, options...)
 	if err == nil {
@@ -123,7 +123,7 @@ func keyIsTheServers(t *testing.T, s *framework.Server) {
 	}
 }
 
-// A verifier logs in 20 times a second and verifies the server's certificate each time.
+// A verifier is a client that logs in 20 times a second and verifies the server's certificate each time.
 type verifier struct {
 	address, password string
 	config            *tls.Config
@@ -252,7 +252,7 @@ func TestManInTheMiddle(t *testing.T) {
 	}
 }
 
-// A manInTheMiddle is a pod that a server's Service selects.
+// A manInTheMiddle is a malicious pod that a server's Service selects, so that it receives the server's connections.
 type manInTheMiddle struct {
 	server *framework.Server
 	trick  string
@@ -279,7 +279,7 @@ func (m *manInTheMiddle) log(ctx context.Context) []string {
 	return logOfTricks(ctx, m.pod.Namespace, m.pod.Name)
 }
 
-// clients returns the number of connections so far.
+// clients returns the number of connections that the malicious pod has received so far.
 func (m *manInTheMiddle) clients(ctx context.Context) int {
 	n := 0
 	for _, line := range m.log(ctx) {
@@ -290,8 +290,8 @@ func (m *manInTheMiddle) clients(ctx context.Context) int {
 	return n
 }
 
-// learnsOfTheCredulous checks that the attack works: a client that does not verify the server must reveal its
-// password.
+// learnsOfTheCredulous checks that the malicious pod's attack works: it must learn the password of a client that does
+// not verify the server.
 func (m *manInTheMiddle) learnsOfTheCredulous(t *testing.T) {
 	t.Helper()
 	framework.Eventually(t, "what the man in the middle learns", func(ctx context.Context) error {
@@ -326,7 +326,7 @@ func (m *manInTheMiddle) isAsked(t *testing.T, before int) bool {
 	return false
 }
 
-// leave checks that the pod has learned nothing, and deletes the pod.
+// leave checks that the malicious pod has learned no password of the controller, and deletes the pod.
 func (m *manInTheMiddle) leave(t *testing.T) {
 	t.Helper()
 	m.isAsked(t, m.clients(t.Context()))

@@ -258,10 +258,11 @@ func readManifest(t *testing.T, file string, target client.Object) {
 	}
 }
 
-// A victim is a target of attacks with a stolen token: a namespace in which a user does not use the product.
+// A victim is a namespace with objects that an attacker with the controller's token tries to read, change or delete. A
+// user of the namespace does not use the product.
 type victim struct {
 	namespace string
-	// ours is the volume of an instance, and claim is a claim. They belong to a different user.
+	// ours is a volume with the product's labels, and claim is a claim of the product. They belong to a different user.
 	ours  *corev1.PersistentVolume
 	claim *unstructured.Unstructured
 }
@@ -333,7 +334,7 @@ func (v *victim) clientOf(t *testing.T, namespace, account string) client.Client
 	return client.NewDryRunClient(c)
 }
 
-// job returns a backup Job like the controller's, with one change.
+// job returns a Job like the backup Job of the controller. If change is not nil, it gives the Job more privileges.
 func (v *victim) job(t *testing.T, change func(*batchv1.Job)) *batchv1.Job {
 	t.Helper()
 	j := &batchv1.Job{}

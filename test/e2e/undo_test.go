@@ -77,7 +77,7 @@ func TestUndo(t *testing.T) {
 	s.Delete(t)
 }
 
-// writeWhile inserts rows with large IDs until the function returns, and returns their number.
+// writeWhile inserts rows with large IDs until during returns, and returns the number of these rows.
 func writeWhile(t *testing.T, s *framework.Server, during func()) int {
 	t.Helper()
 	var group sync.WaitGroup

@@ -76,7 +76,7 @@ func breakConfig(t *testing.T, s *framework.Server) {
 	})
 }
 
-// breaksConfig makes spec.config of the composite resource unreadable while the instance is being deleted.
+// breaksConfig makes spec.config of the composite resource unreadable at the beginning of the deletion.
 func breaksConfig(t *testing.T, c *cell) {
 	t.Helper()
 	breakConfig(t, c.Server)

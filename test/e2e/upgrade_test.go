@@ -59,7 +59,7 @@ func TestUpgrade(t *testing.T) {
 	servers[1].Backups().AreVerified(t, 2)
 }
 
-// A release is a directory with the files of a release, whose images are in the cluster's registry.
+// A release is a directory with the files of a release of this product, whose images are in the cluster's registry.
 type release struct{ version, dir string }
 
 // pushRelease pushes the release in the directory that an environment variable specifies.

@@ -77,7 +77,7 @@ func TestSidecar(t *testing.T) {
 	})
 }
 
-// hasMore reports whether an admission policy has added a container or volume. Without this, the pod has one
+// hasMore reports whether an admission policy has added a container or volume to a pod. Without it, the pod has one
 // container, and one volume for its ServiceAccount token.
 func hasMore(p *corev1.Pod) bool { return len(p.Spec.Containers)+len(p.Spec.Volumes) > 2 }
 

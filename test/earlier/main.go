@@ -25,8 +25,8 @@ func main() {
 	fmt.Println(dir)
 }
 
-// run extracts the previous commit into the cache and builds the release there. It reuses tools and images that the
-// repository has already built.
+// run builds a release of the previous commit and returns its directory. It reuses tools and images that the repository
+// has already built.
 func run(ctx context.Context, args []string) (string, error) {
 	if len(args) != 1 {
 		return "", errors.New("say by which version it is released: go run ./test/earlier v0.0.9")

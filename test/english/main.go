@@ -70,7 +70,7 @@ func run(ctx context.Context, out io.Writer, vale, list string, update bool) err
 	return compare(out, limits, counts)
 }
 
-// A key identifies a limit.
+// A key identifies a limit: the maximum number of findings of a rule in an area.
 type key struct{ area, rule string }
 
 func count(found []finding) map[key]int {
@@ -149,13 +149,13 @@ func writeLimits(path string, limits map[key]int) error {
 	return os.WriteFile(path, b.Bytes(), 0o644) //nolint:gosec // A file of the repository.
 }
 
-// A finding is a violation of a language rule that Vale has found.
+// A finding is a violation of a language rule that Vale has found in a text of the repository.
 type finding struct {
 	area, rule, place, message string
 }
 
-// check runs Vale on the texts. It writes the texts of each area to one Markdown file, with one paragraph for each
-// text.
+// check runs Vale on the texts and returns its findings. It writes the texts of each area to one Markdown file, with
+// one paragraph for each text.
 func check(ctx context.Context, vale string, texts []text) ([]finding, error) {
 	dir, err := os.MkdirTemp("", "english")
 	if err != nil {
@@ -195,7 +195,8 @@ func check(ctx context.Context, vale string, texts []text) ([]finding, error) {
 	return parse(raw, places)
 }
 
-// parse parses the output of Vale, which lists the alerts of each file.
+// parse parses the output of Vale, which lists the findings in each Markdown file. places contains the original
+// location of each line.
 func parse(raw []byte, places map[string][]string) ([]finding, error) {
 	var all map[string][]struct {
 		Check   string `json:"check"`

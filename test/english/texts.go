@@ -33,7 +33,7 @@ const (
 
 func areaNames() []string { return []string{areaPages, areaAPI, areaMessages, areaComments} }
 
-// collect returns all texts of the repository.
+// collect returns all texts of the repository whose language is checked.
 func collect(root string) ([]text, error) {
 	var out []text
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -181,7 +181,7 @@ func commentText(group *ast.CommentGroup) string {
 	return escape(strings.TrimSpace(strings.Join(lines, "\n")))
 }
 
-// helpOf returns the help text of a command's field.
+// helpOf returns the help text in the struct tag of a command line flag or command.
 func helpOf(tag string) string {
 	_, after, ok := strings.Cut(tag, `help:"`)
 	if !ok {

@@ -57,7 +57,7 @@ func script(t *testing.T, kind schema.GroupVersionKind) string {
 	return string(raw)
 }
 
-// A health is the result of a health check.
+// A health is the health of an object, as an Argo CD health check returns it.
 type health struct{ Status, Message string }
 
 // healthOf returns the health of an object as Argo CD determines it (GetResourceHealth in its gitops-engine, and

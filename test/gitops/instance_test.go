@@ -123,7 +123,7 @@ func setCondition(o object, kind, value, reason, message string) {
 	status["conditions"] = append(conditions, c)
 }
 
-// condition returns the message of a condition.
+// condition returns the message of an object's condition, or "".
 func condition(o object, kind string) string {
 	conditions, _, _ := unstructured.NestedSlice(o, "status", "conditions")
 	for i := range conditions {

@@ -135,7 +135,7 @@ func remove(o object, message string, phase v1.DeletionPhase) {
 	set(o, "deletion", object{"phase": string(phase), "message": message})
 }
 
-// statusMessage returns the message in the status.
+// statusMessage returns status.message of an object.
 func statusMessage(o object) string {
 	s, _ := o["status"].(object)
 	message, _ := s["message"].(string)

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// firstPort is the port of the first server. The other servers use the following ports.
+	// firstPort is the port of the first malicious server. The other servers use the following ports.
 	firstPort = 13306
-	// serverPort is the port of the server if the argument selects a trick.
+	// serverPort is the port of the only malicious server, if the argument selects a trick.
 	serverPort = 3306
 )
 

@@ -22,10 +22,11 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
-// box is the environment variable that makes the test binary run as the first process of a container.
+// box is the environment variable with the root directory of a container. If it is set, the test binary becomes the
+// first process of that container.
 const box = "IMAGE_TEST_BOX"
 
-// roots contains the unpacked images of the tests.
+// roots contains the directory with the unpacked image of each server. The keys are mysql and mariadb.
 var roots = map[string]string{}
 
 func TestMain(m *testing.M) {
@@ -72,7 +73,7 @@ func unpack(dir string) error {
 	return nil
 }
 
-// enter sets up the container around this process and executes the entrypoint.
+// enter sets up a container with the given root directory around this process, and executes the image's entrypoint.
 func enter(root string) error {
 	if err := errors.Join(
 		unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
@@ -113,7 +114,8 @@ func enter(root string) error {
 	return become(uid)
 }
 
-// become drops all privileges that the product's Deployment does not grant, and then executes the entrypoint.
+// become drops all privileges that the product's Deployment does not grant to a server, and then executes the
+// entrypoint.
 func become(uid int) error {
 	runtime.LockOSThread()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {

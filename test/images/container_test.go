@@ -19,8 +19,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/image"
 )
 
-// A container runs an image in its own namespaces, with a read-only root. It is stopped with the test and leaves
-// nothing behind.
+// A container is an image that a test runs in its own namespaces, with a read-only root. It is stopped with the test
+// and leaves nothing behind.
 type container struct {
 	t      *testing.T
 	cmd    *exec.Cmd
@@ -34,13 +34,13 @@ type setup struct {
 	env   []string
 	args  []string
 	uid   int
-	data  string            // A directory of the host. If empty, an in-memory directory is used.
-	files map[string]string // Configuration, scripts and secrets, for both directories of the image.
+	data  string            // A directory of this machine. If empty, an in-memory directory is used.
+	files map[string]string // The files in /etc/mysql/conf.d and in /docker-entrypoint-initdb.d.
 }
 
 const serverTime = 2 * time.Minute
 
-// smallFiles makes the server create smaller files, which is faster.
+// smallFiles are settings with which a server creates smaller files, which is faster.
 const smallFiles = "[mysqld]\nskip_log_bin\nloose_innodb_redo_log_capacity = 32M\n"
 
 func start(t *testing.T, s setup) *container {
@@ -71,7 +71,7 @@ func start(t *testing.T, s setup) *container {
 		err := c.cmd.Start()
 		started <- err
 		if err == nil {
-			_ = c.cmd.Wait() // The exit code is used.
+			_ = c.cmd.Wait() // ProcessState contains the exit code.
 		}
 		close(c.done)
 	}()
@@ -93,7 +93,7 @@ func (c *container) inside(env []string, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// listens reports whether a process in the container listens on a TCP port.
+// listens reports whether a process in the container listens on the given TCP port.
 func (c *container) listens(port int) bool {
 	for _, file := range []string{"tcp", "tcp6"} {
 		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", c.cmd.Process.Pid, file))
@@ -107,7 +107,8 @@ func (c *container) listens(port int) bool {
 	return false
 }
 
-// ready waits for the port. It returns false if the container exits before that.
+// ready waits until the server in the container listens on its port. It returns false if the container exits before
+// that.
 func (c *container) ready() bool {
 	c.t.Helper()
 	for !c.listens(3306) {
@@ -120,7 +121,7 @@ func (c *container) ready() bool {
 	return true
 }
 
-// stop stops the container as a kubelet does.
+// stop sends SIGTERM to the container, as a kubelet does, and waits until the container has exited.
 func (c *container) stop() {
 	c.t.Helper()
 	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
-// loadCmd loads images into a cluster. It prints nothing if they are already there.
+// loadCmd is the command `images load`, which loads images into a cluster. It prints nothing if they are already there.
 type loadCmd struct {
 	Servers []string `arg:"" enum:"mysql,mariadb,mongo,s3,exporter" help:"Whose (default: all of them)." optional:""`
 }
@@ -41,8 +41,8 @@ func (cmd *loadCmd) run(ctx context.Context, c state.Cluster) error {
 	return registry.Load(ctx, c.Images(), fmt.Sprintf("127.0.0.1:%d", process.Registry), names...)
 }
 
-// makeCmd builds images that take long, before a cluster is booted. While it downloads packages, Kubernetes can be
-// compiled in another process.
+// makeCmd is the command `images make`, which builds images that take long before a cluster is booted. While it
+// downloads packages, Kubernetes can be compiled in another process.
 type makeCmd struct {
 	Servers []string `arg:"" enum:"mysql,mariadb,mongo,s3,exporter" help:"Whose: mysql, mariadb, mongo, s3, exporter."`
 }

@@ -19,7 +19,7 @@ import (
 const description = `Makes the images of the servers that tests run, from Debian packages and Go modules: MySQL, MariaDB, what stands
 in for MongoDB, an S3 server, and mysqld_exporter. They are kept in .cache of the repository, where all clusters' images are. It needs root.`
 
-// cli contains the commands and flags.
+// cli contains the commands and flags of the program, which kong parses.
 type cli struct {
 	client.Flags
 

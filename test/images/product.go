@@ -15,7 +15,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
-// productCmd builds the product's image and its base images without a container engine, in order to test a release.
+// productCmd is the command `images product`, which builds the product's image and its base images without a container
+// engine, in order to test a release.
 type productCmd struct {
 	Dir     string   `arg:"" help:"The folder for the image, as an OCI layout. It is replaced." type:"path"`
 	Version string   `help:"Version that its program says." required:""`

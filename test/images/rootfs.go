@@ -11,7 +11,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
-// rootfsCmd unpacks an image for tests that run mysqld without a cluster.
+// rootfsCmd is the command `images rootfs`, which unpacks an image for tests that run mysqld without a cluster.
 type rootfsCmd struct {
 	Dir    string `arg:"" help:"The folder to unpack it into." type:"path"`
 	Server string `default:"mysql" enum:"mysql,mariadb,mariadb-10.5,mariadb-11.8" help:"Whose."`
@@ -34,7 +34,7 @@ func (cmd *rootfsCmd) run(ctx context.Context, c state.Cluster) error {
 	return r.Unpack(ctx, names[0], cmd.Dir)
 }
 
-// ofServer returns the recipe for each server name.
+// ofServer returns the recipe of each server's image by the name of the server.
 func (r recipes) ofServer() map[string]func(context.Context) (image.Recipe, error) {
 	return map[string]func(context.Context) (image.Recipe, error){"mysql": r.mysql, "mariadb": r.mariadb,
 		"mariadb-10.5": r.mariadb105, "mariadb-11.8": r.mariadb118}

@@ -20,10 +20,11 @@ import (
 // mysqlID is the user and group ID of the server in the official images.
 const mysqlID = 999
 
-// recipes contains the recipes of the servers' images.
+// recipes contains the recipes of the images of database servers and other servers for the tests.
 type recipes struct{ *image.Builder }
 
-// A database describes the image of a server that uses the tests' entrypoint.
+// A database describes the image of a MySQL or MariaDB server, which contains Debian packages and the tests'
+// entrypoint.
 type database struct {
 	names    []string
 	suite    string

@@ -21,7 +21,7 @@ const odd = `q'u"o\te $HOME ` + "`id`" + ` %_; -- #ü漢\n`
 // quick makes the first start faster. It skips the import of the time zones, which most tests do not need.
 var quick = []string{"MYSQL_INITDB_SKIP_TZINFO=1"}
 
-// ask runs SQL as an account over TCP, and returns only the values.
+// ask runs SQL on the container's server as an account over TCP, and returns only the values.
 func (c *container) ask(user, password, sql string) string {
 	c.t.Helper()
 	out, err := c.inside([]string{"MYSQL_PWD=" + password}, "mysql", "--no-defaults", "-h127.0.0.1", "-u"+user, "-BNr",

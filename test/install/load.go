@@ -29,16 +29,16 @@ const (
 	productImage   = publicHost + "/" + organization + "/" + organization
 )
 
-// A loader builds and installs the product.
+// A loader builds the product from the working tree and installs it in a cluster.
 type loader struct {
 	client.Client
 
-	registry string // The address outside of the cluster.
+	registry string // The address of the cluster's registry outside of the cluster.
 	nodes    int
 	dist     string
 }
 
-// load installs the working tree in a running cluster.
+// load builds the product from the working tree and installs it in a running cluster.
 func load(ctx context.Context, c state.Cluster, timeout time.Duration) error {
 	unlock, err := c.Lock()
 	if err != nil {
@@ -100,8 +100,8 @@ func (l *loader) image(ctx context.Context) error {
 	return l.forget(ctx, productImage+":"+productVersion)
 }
 
-// forget removes an image from every node. Otherwise a node would not notice that the tag refers to a different
-// image.
+// forget removes an image from every node. Otherwise a node would use the old image, because it does not notice that
+// the tag refers to a different image.
 func (l *loader) forget(ctx context.Context, name string) error {
 	for i := 1; i <= l.nodes; i++ {
 		ctr := exec.CommandContext(ctx, "go", "run", "-C", "test/cluster", ".", "--root", l.Cluster.Root, "--name",

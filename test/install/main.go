@@ -19,7 +19,7 @@ import (
 const description = `Builds the product from the working tree and installs it in a cluster that runs: its image with its Dockerfile, its
 packages with the library of the CLI that a user would take, and what a user applies with kubectl.`
 
-// cli contains the flags.
+// cli contains the flags of the program, which kong parses.
 type cli struct {
 	client.Flags
 

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// A pkg is an installed package.
+// A pkg is a Crossplane package of the product that is installed in the cluster.
 type pkg struct{ kind, name, repository string }
 
 // installed lists the packages of the product, with the names that Crossplane gives to dependencies. If a package
@@ -110,7 +110,7 @@ func (l *loader) healthy(ctx context.Context, p pkg) error {
 	}
 }
 
-// packageState contains the status of a package.
+// packageState contains the status of an installed package, as Crossplane reports it.
 type packageState struct {
 	Metadata struct {
 		Generation int64 `json:"generation"`

@@ -18,7 +18,8 @@ var repository = filepath.Join("..", "..")
 // logVariable is the environment variable with the file in which a fake program records its calls.
 const logVariable = "README_TEST_LOG"
 
-// standIns are the programs that make's recipes call. The test replaces them with fakes.
+// standIns are the names of the programs that make's recipes call. The test replaces them with fakes that record their
+// calls.
 var standIns = []string{"go", "kubectl", "rm", "tool"}
 
 func TestMain(m *testing.M) {
@@ -38,7 +39,8 @@ type call struct {
 	Args    []string `json:"args"`
 }
 
-// standIn records the call. The fake of test/tools also prints paths of tools, as the real program does.
+// standIn records a call of a fake program. The fake of test/tools also prints paths of tools, as the real program
+// does.
 func standIn(name string, args []string) error {
 	if name == "go" && len(args) > 2 && args[1] == "./test/tools" {
 		for range args[2:] {
@@ -151,7 +153,7 @@ func (c call) check() error {
 	return nil
 }
 
-// value returns the value of a flag.
+// value returns the value of a flag in the call's arguments, or "".
 func (c call) value(flag string) string {
 	for i, a := range c.Args {
 		if v, found := strings.CutPrefix(a, flag+"="); found {
@@ -169,7 +171,7 @@ func (c call) packages() []string {
 	return slices.DeleteFunc(slices.Clone(c.Args), func(a string) bool { return a != "." && !strings.HasPrefix(a, "./") })
 }
 
-// program checks that the package in a go run call is a program.
+// program checks that the package in a recorded `go run` call is a program.
 func (c call) program() error {
 	found, err := functions(filepath.Join(c.Dir, c.packages()[0]), ".go")
 	if err == nil && !slices.Contains(found, "main") {
@@ -178,7 +180,7 @@ func (c call) program() error {
 	return err
 }
 
-// tests checks that each test in a go test call exists.
+// tests checks that each test that a recorded `go test` call selects exists.
 func (c call) tests() error {
 	var found []string
 	for _, p := range c.packages() {

@@ -84,7 +84,7 @@ func textOf(e ast.Expr) (string, bool) {
 	return "", false
 }
 
-// foreignMessages are the messages on the pages that another program writes.
+// foreignMessages are the messages on the pages that are not in the product's code, because Kubernetes writes them.
 var foreignMessages = set{ //nolint:gochecknoglobals // A constant set.
 	"FailedScheduling": true, "ProvisioningFailed": true, "exceeded quota": true, "violates PodSecurity": true,
 }

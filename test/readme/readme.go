@@ -55,12 +55,12 @@ func Commands(text string) []string {
 	return unique(slices.Concat(append(parts, mentioned(text[offset:]))...))
 }
 
-// Typed returns the commands in a text that begin with words.
+// Typed returns the commands in a text that begin with the given words, such as "make show".
 func Typed(text, words string) []string {
 	return slices.DeleteFunc(Commands(text), func(c string) bool { return !strings.HasPrefix(c+" ", words+" ") })
 }
 
-// mentioned returns the commands in inline code. It replaces line breaks with spaces.
+// mentioned returns the commands in the inline code of a text. It replaces line breaks with spaces.
 func mentioned(text string) []string {
 	found := inline.FindAllStringSubmatch(text, -1)
 	all := make([]string, len(found))
@@ -70,7 +70,7 @@ func mentioned(text string) []string {
 	return all
 }
 
-// typed returns the commands in a code block.
+// typed returns the commands in a code block with the given language.
 func typed(language, code string) []string {
 	var all []string
 	for _, m := range prompt.FindAllStringSubmatch(code, -1) {

@@ -43,8 +43,8 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// A typist is the proof that a documented command is tested: the file must contain the words. They are the command
-// itself, or the declaration of a test that reads its commands from the page.
+// A typist is the proof that a documented command is tested: the file of a test must contain the words. They are the
+// command itself, or the declaration of a test that reads its commands from the page.
 type typist struct{ file, words string }
 
 // Proofs for commands that tests read from README.md, or that other files run.
@@ -65,16 +65,16 @@ func inRecords(words string) typist { return typist{"test/e2e/records_test.go", 
 
 func inNewCluster(words string) typist { return typist{"test/e2e/new_cluster_test.go", words} }
 
-// byChart is the test that uses Helm.
+// byChart is the proof for the commands that call Helm.
 var byChart = typist{"test/e2e/chart_test.go", "func TestChart("}
 
-// byUpgrade is the test of an upgrade, which applies the files of a release.
+// byUpgrade is the proof for the commands that apply the files of a release, which the test of an upgrade runs.
 var byUpgrade = typist{"test/e2e/upgrade_test.go", "func (r *release) install("}
 
 // byKind returns the proof for a command that creates a cluster with kind.
 func byKind(words string) typist { return typist{"test/kind/up", words} }
 
-// Tests that read their commands and manifests from the pages of docs/get-started.
+// Proofs for the commands on the pages of docs/get-started, which these tests read from the pages.
 var (
 	byQuickstart = typist{"test/e2e/getstarted_test.go", "func TestQuickstart("}
 	byFirstHour  = typist{"test/e2e/getstarted_test.go", "func TestFirstHour("}
@@ -83,7 +83,7 @@ var (
 // inDemo returns the proof for a command that the demo runs with different object names.
 func inDemo(words string) typist { return typist{"test/demo/store.go", words} }
 
-// byProviderSQL is the test that uses provider-sql.
+// byProviderSQL is the proof for the commands that create users and databases with provider-sql.
 var byProviderSQL = typist{"test/e2e/providersql_test.go", "func appliesProviderSQL("}
 
 // printedTaint is the test of the message that contains the taint of a lost node. No test shuts down a node.
@@ -95,8 +95,8 @@ var printedSkip = typist{"controller/internal/lifecycle/next_test.go", `crosspla
 // byToken returns the proof for a command about the namespace opt-in.
 func byToken(words string) typist { return typist{"test/e2e/token_test.go", words} }
 
-// typists lists which file runs each command. TestMake also runs every make command with fake programs. Commands that
-// take hours are run only there.
+// typists maps each command on the pages to the proof that a test runs it. TestMake also runs every make command with
+// fake programs. Commands that take hours are run only there.
 var typists = map[string]typist{
 	"make demo":                     {"test/e2e/demo_test.go", `"make", "demo"`},
 	"KUBECONFIG=… make demo":        {"test/e2e/demo_test.go", `"KUBECONFIG="`},

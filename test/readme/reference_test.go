@@ -22,12 +22,12 @@ const (
 	pageLabels     = "docs/reference/labels.md"
 )
 
-// A set is a set of names.
+// A set is a set of names, such as the names of conditions on a page.
 type set map[string]bool
 
 func (s set) sorted() []string { return slices.Sorted(maps.Keys(s)) }
 
-// A constant is a string constant in a Go package.
+// A constant is a string constant in a Go package of the product.
 type constant struct {
 	name, typ, value string
 	// group is the comment above the block of constants that contains it.

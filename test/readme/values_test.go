@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// valuesOf returns the values of the constants in a directory that a condition selects.
+// valuesOf returns the values of the string constants in a package directory for which selects returns true.
 func valuesOf(t *testing.T, dir string, selects func(constant) bool) set {
 	t.Helper()
 	out := set{}
@@ -24,7 +24,7 @@ func valuesOf(t *testing.T, dir string, selects func(constant) bool) set {
 	return out
 }
 
-// column returns the code spans in a column of all tables of a page below a heading.
+// column returns the code spans in a column of all tables below a heading of a page. head is the header of the column.
 func column(t *testing.T, page, section, head string) set {
 	t.Helper()
 	out := set{}

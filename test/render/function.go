@@ -12,12 +12,12 @@ import (
 	"github.com/crossplane/crossplane-runtime/v2/pkg/errors"
 )
 
-// A function is the function that runs as a process on this machine. It is started as docs/how-to/render-offline.md
+// A function is the composition function as a process on this machine, started as docs/how-to/render-offline.md
 // describes.
 type function struct {
 	address string
 	cmd     *exec.Cmd
-	// ended is closed when the process has exited.
+	// ended is closed when the function's process has exited.
 	ended chan struct{}
 }
 
@@ -77,7 +77,8 @@ func (f *function) wait(ctx context.Context) error {
 	}
 }
 
-// running returns an error if the function has exited. In this case, another process may have answered the call.
+// running returns an error if the function's process has exited. In this case, another process may have answered the
+// call.
 func (f *function) running() error {
 	select {
 	case <-f.ended:

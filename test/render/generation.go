@@ -16,20 +16,20 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A generation is a version of the Crossplane CLI.
+// A generation is a version of the Crossplane CLI with which the examples are rendered.
 type generation struct {
 	name string
-	// tool is the path of the CLI. words are the subcommands, and precede all other arguments.
+	// tool is the path of the CLI. words are the subcommands that render an example.
 	tool  string
 	words []string
-	// required is the name of the flag for required resources.
+	// required is the name of the CLI's flag for required resources.
 	required string
 	// v2 is true for the CLI of Crossplane 2. This CLI accepts the XRD of an XR with a claim, and prints the function's
 	// conditions.
 	v2 bool
-	// core is the render engine, if it is not built into the CLI.
+	// core is the path of the render engine, if it is not built into the CLI.
 	core string
-	// only lists the examples to render, or is nil for all examples.
+	// only lists the examples that this CLI renders, or is nil for all examples.
 	only []string
 }
 
@@ -105,10 +105,11 @@ func definitionOf(xr *exampleXR) (*definition, string, error) {
 	return nil, "", errors.Errorf("no XRD in apis defines %s of %s", xr.Kind, xr.APIVersion)
 }
 
-// errNamespaced is the error for a CLI that does not support namespaced XRs, which exist only since Crossplane 2.
+// errNamespaced is the error for an example that a CLI cannot render, because namespaced XRs exist only since
+// Crossplane 2.
 var errNamespaced = errors.New("its XRD says that the XR is in a namespace")
 
-// command returns the command that renders an example.
+// command returns the CLI's command that renders an example.
 func (g generation) command(ctx context.Context, example string) (*exec.Cmd, error) {
 	dir := filepath.Join("examples", example)
 	b, err := os.ReadFile(filepath.Join(dir, "xr.yaml"))

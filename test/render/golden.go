@@ -104,13 +104,13 @@ func parse(output string) (map[string]any, error) {
 	}
 }
 
-// lines returns the lines of the values as YAML, so that differences are shown line by line.
+// lines returns the values as lines of YAML, so that differences are shown line by line.
 func lines(all map[string]any) []string {
 	b, _ := yaml.Marshal(all) // It was read from YAML.
 	return strings.Split(string(b), "\n")
 }
 
-// strip removes the fields that Crossplane adds to an object from the function.
+// strip removes the fields that Crossplane adds to an object that the function has returned.
 func strip(o map[string]any) map[string]any {
 	maps.DeleteFunc(o, func(key string, value any) bool {
 		if m, ok := value.(map[string]any); ok && len(m) > 0 {

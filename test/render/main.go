@@ -61,7 +61,7 @@ func render(ctx context.Context, tools, names []string, show bool) error {
 	return errors.Join(err, ctx.Err())
 }
 
-// A run contains the settings of this program and counts the results.
+// A run contains the settings of one run of this program, and counts the comparisons that passed and failed.
 type run struct {
 	pages       string
 	generations []generation
@@ -87,7 +87,7 @@ func newRun(tools, names []string) (*run, error) {
 	return &run{pages: text, generations: generations(tools, all), names: names}, err
 }
 
-// withFunction starts the function as docs/how-to/render-offline.md describes, and calls run.
+// withFunction starts the function as docs/how-to/render-offline.md describes, calls run, and stops the function.
 func (r *run) withFunction(ctx context.Context, run func(context.Context) error) error {
 	command, err := starting(r.pages)
 	if err != nil {
@@ -118,14 +118,14 @@ func (r *run) everything(ctx context.Context) error {
 	})
 }
 
-// typed runs commands from the page and records the results.
+// typed runs commands from docs/how-to/render-offline.md, and compares their output with the golden files.
 func (r *run) typed(ctx context.Context, all []typed) {
 	for _, c := range all {
 		r.entry("$ "+c.command, c.check(ctx))
 	}
 }
 
-// examples renders the examples with each CLI and records the results.
+// examples renders the examples with each version of the CLI, and compares the output with the golden files.
 func (r *run) examples(ctx context.Context) error {
 	for _, name := range r.names {
 		for _, g := range r.generations {
@@ -145,7 +145,7 @@ func (r *run) examples(ctx context.Context) error {
 	return nil
 }
 
-// entry prints a result and counts it.
+// entry prints the result of a comparison and counts it.
 func (r *run) entry(subject string, err error) {
 	if err != nil {
 		fmt.Printf("FAIL %s: %v\n", subject, err)

@@ -29,7 +29,8 @@ func shown(text string) ([]typed, error) {
 	return commands(text, "make show", generation{name: "make show", v2: true})
 }
 
-// rendered returns the commands on the page that call a CLI. There must be at least one for each CLI.
+// rendered returns the commands on the page that call a version of the CLI. There must be at least one for each
+// version.
 func rendered(text string, runs []generation) ([]typed, error) {
 	var all []typed
 	for _, g := range runs {
@@ -42,7 +43,7 @@ func rendered(text string, runs []generation) ([]typed, error) {
 	return all, nil
 }
 
-// commands returns the commands on the page that begin with words and name an example.
+// commands returns the commands on the page docs/how-to/render-offline.md that begin with words and name an example.
 func commands(text, words string, g generation) ([]typed, error) {
 	var all []typed
 	for _, c := range readme.Typed(text, words) {
@@ -58,7 +59,7 @@ func commands(text, words string, g generation) ([]typed, error) {
 	return all, nil
 }
 
-// starting returns the command on the page that starts the function.
+// starting returns the command on the page docs/how-to/render-offline.md that starts the function.
 func starting(text string) (string, error) {
 	found := readme.Typed(text, "go run ./fn")
 	if len(found) != 1 {
@@ -67,7 +68,7 @@ func starting(text string) (string, error) {
 	return found[0], nil
 }
 
-// check runs the command and compares its output.
+// check runs the command and compares its output with the golden file of its example.
 func (c typed) check(ctx context.Context) error {
 	command := c.command
 	if c.cli.tool != "" {

@@ -19,12 +19,13 @@ import (
 )
 
 const (
-	// startTimeout is the timeout for the start of the server. longest is the timeout for the whole run.
+	// startTimeout is the timeout for the start of SeaweedFS. longest is the timeout for the whole run, including the
+	// command.
 	startTimeout = time.Minute
 	longest      = 40 * time.Minute
 	// grpcOffset is the difference between the gRPC port of a component and its HTTP port.
 	grpcOffset = 10000
-	// credentials are the credentials that package storetest uses.
+	// credentials is the configuration of SeaweedFS with the credentials that package storetest uses.
 	credentials = `{"identities":[{"name":"test","credentials":[{"accessKey":"access","secretKey":"secret-of-the-test"}],"actions":["Admin"]}]}`
 )
 

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// built returns the directory of the built site.
+// built returns the directory of the documentation site that `make site` has built.
 func built(t *testing.T) string {
 	t.Helper()
 	dir := os.Getenv("SITE")
@@ -63,13 +63,13 @@ func pagesOf(t *testing.T) []string {
 	return out
 }
 
-// An entry is a page in the index of the search. The keys of data are the headings of the page.
+// An entry is a page in the search index of the documentation site. The keys of Data are the headings of the page.
 type entry struct {
 	Title string
 	Data  map[string]string
 }
 
-// index returns the index of the search. The keys are paths of pages.
+// index returns the search index of the documentation site. The keys are paths of pages.
 func index(t *testing.T) map[string]entry {
 	t.Helper()
 	dir := built(t)
@@ -120,7 +120,7 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// hits returns the pages whose title or headings contain a word.
+// hits returns the pages in the search index whose title or headings contain a word.
 func hits(all map[string]entry, word string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for page, e := range all {

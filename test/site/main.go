@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// branch is the version of the site that is not a release.
+	// branch is the version of the site that is built from the branch main, and is not a release.
 	branch = "main"
 	// versionsFile is the file with the list of all versions. A script in each page reads it.
 	versionsFile = "versions.json"
@@ -63,7 +63,7 @@ func addVersion(name, built, pages string) (atRoot bool, err error) {
 	return rootOf(all) == name, os.WriteFile(filepath.Join(pages, versionsFile), append(raw, '\n'), 0o644)
 }
 
-// parse returns a version, or nil if the name is not one.
+// parse returns the version in the name of a directory, or nil if the name is not a version.
 func parse(name string) *version.Version {
 	if !strings.HasPrefix(name, "v") {
 		return nil
@@ -75,7 +75,7 @@ func parse(name string) *version.Version {
 	return v
 }
 
-// versionsIn returns the versions in the directory, the newest first, and main last.
+// versionsIn returns the versions of the site in the published directory, the newest first, and main last.
 func versionsIn(pages string) ([]string, error) {
 	entries, err := os.ReadDir(pages)
 	if err != nil {
@@ -99,7 +99,8 @@ func versionsIn(pages string) ([]string, error) {
 	return out, nil
 }
 
-// rootOf returns the version that the root has: the newest release that is not a prerelease, or else main.
+// rootOf returns the version of the site for the root directory: the newest release that is not a prerelease, or else
+// main.
 func rootOf(all []string) string {
 	for _, name := range all {
 		if v := parse(name); v != nil && v.PreRelease() == "" {
@@ -109,7 +110,8 @@ func rootOf(all []string) string {
 	return branch
 }
 
-// replaceRoot replaces the files at the root, and keeps all versions. Pages that no longer exist are deleted.
+// replaceRoot replaces the site in the root of the published directory, and keeps the directories of all versions.
+// Pages that no longer exist are deleted.
 func replaceRoot(built, pages string) error {
 	entries, err := os.ReadDir(pages)
 	if err != nil {

@@ -37,7 +37,7 @@ func read(t *testing.T, elements ...string) string {
 	return string(raw)
 }
 
-// publish does what `make site-publish` does with a version whose pages have the given names.
+// publish adds a version of the site, whose pages have the given names, as `make site-publish` does.
 func publish(t *testing.T, pages, name string, names ...string) {
 	t.Helper()
 	built := write(t, name, names...)

@@ -20,7 +20,7 @@ const (
 	killAfter     = 10 * time.Second
 )
 
-// A builder builds tools into a cache below the repository.
+// A builder builds the pinned tools of this repository into a cache below its root directory.
 type builder struct {
 	root string
 	log  io.Writer

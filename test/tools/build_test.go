@@ -97,7 +97,7 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-// cached returns the files in the cache, except the locks.
+// cached returns the files in the cache of built tools, except the lock files.
 func cached(t *testing.T, root string) []string {
 	t.Helper()
 	var files []string

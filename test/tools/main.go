@@ -41,7 +41,7 @@ func main() {
 	}
 }
 
-// A usageError means that the command line is wrong.
+// A usageError is the error that the command line of this program is wrong.
 type usageError string
 
 func (e usageError) Error() string { return string(e) }

@@ -25,8 +25,8 @@ type tool struct {
 	module string
 	help   string
 
-	// in is the directory below test/tools with the tool's go.mod, if it is different from the tool's name. In this
-	// case, pkg is the package of the program. Programs in the same module share one version of each library, which is
+	// in is the directory below test/tools with the tool's go.mod, if it differs from the tool's name. In this case,
+	// pkg is the package of the program. Programs in the same module share one version of each library, which is
 	// compiled only once.
 	in, pkg string
 
@@ -165,7 +165,7 @@ func (t tool) moduleDir(name string) string {
 
 func known() []string { return slices.Sorted(maps.Keys(tools)) }
 
-// A pin contains all inputs to the build of a tool. If none of them has changed, the cached binary is used.
+// A pin contains everything that affects the binary of a tool. If nothing of it has changed, the cached binary is used.
 type pin struct {
 	goMod, goSum string
 	sources      string // The source code of the program, if it is not published.
@@ -184,8 +184,8 @@ func (p pin) Key() string {
 	return hex.EncodeToString(sum[:])[:12]
 }
 
-// Version returns the version of a module that go.mod requires. The go command would download half of the module
-// graph to determine it.
+// Version returns the version of a module that the tool's go.mod requires. The go command would download half of the
+// module graph to determine it.
 func (p pin) Version(module string) (string, error) {
 	for line := range strings.Lines(p.goMod) {
 		f := strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), "require "))

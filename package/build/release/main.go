@@ -20,7 +20,7 @@ const description = `Builds a release in one directory: the image for each archi
 the kubectl plugin for each platform with its krew manifest, an SBOM for each program, the release notes from CHANGELOG.md,
 and the checksums of these files. Only the command push publishes them.`
 
-// cli is the command line.
+// cli contains the commands of the program, which kong parses.
 type cli struct {
 	Make makeCmd `cmd:"" help:"Build all files of the release. If one fails, no file is replaced."`
 	Push pushCmd `cmd:"" help:"Push the image, the packages and the chart to a registry, and print their digests."`
@@ -39,7 +39,7 @@ func main() {
 	}
 }
 
-// A workshop builds a release in a directory.
+// A workshop builds the files of a release in a directory.
 type workshop struct {
 	root, dir, version string
 	tools              tools
@@ -54,7 +54,7 @@ type tools struct {
 	CycloneDX string `help:"cyclonedx-gomod, which writes the SBOMs: go run ./test/tools cyclonedx."         name:"cyclonedx" required:"" type:"existingfile"`
 }
 
-// makeCmd is `release make`.
+// makeCmd is the command `release make`, which builds all files of a release.
 type makeCmd struct {
 	tools
 
@@ -123,12 +123,12 @@ func (w *workshop) command(ctx context.Context, name string, args ...string) *ex
 	return cmd
 }
 
-// run runs a command.
+// run runs a program in the repository and waits for it.
 func (w *workshop) run(ctx context.Context, name string, args ...string) error {
 	return ran(w.command(ctx, name, args...).Run(), name, args)
 }
 
-// output runs a command and returns its output.
+// output runs a program in the repository and returns its standard output.
 func (w *workshop) output(ctx context.Context, name string, args ...string) ([]byte, error) {
 	out, err := w.command(ctx, name, args...).Output()
 	return out, ran(err, name, args)
@@ -141,7 +141,7 @@ func ran(err error, name string, args []string) error {
 	return nil
 }
 
-// file returns the path of a file of the release.
+// file returns the path of a file in the directory of the release.
 func (w *workshop) file(name string) string { return filepath.Join(w.dir, name) }
 
 // bare returns the version without the leading v, as in the names of Helm charts and archives.

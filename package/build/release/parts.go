@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 )
 
-// notes writes the section of CHANGELOG.md about this version.
+// notes writes the release notes: the section of CHANGELOG.md about this version.
 func (w *workshop) notes(context.Context) error {
 	raw, err := os.ReadFile(filepath.Join(w.root, "CHANGELOG.md"))
 	if err != nil {
@@ -33,7 +33,7 @@ func (w *workshop) notes(context.Context) error {
 
 var heading = regexp.MustCompile(`(?m)^## (.*)\n`)
 
-// notesOf returns the section below the heading of a version.
+// notesOf returns the section of a changelog below the heading of a version.
 func notesOf(changes, version string) (string, error) {
 	found := heading.FindAllStringSubmatchIndex(changes, -1)
 	for i, span := range found {

@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// pushCmd is the command `release push`.
+// pushCmd is the command `release push`, which pushes the files of a release to a registry.
 type pushCmd struct {
 	Version string `help:"Version of the release."                                      required:""`
 	From    string `default:"../../dist/release" help:"Directory of the release."            type:"existingdir"`
@@ -41,7 +41,7 @@ func (c *pushCmd) Run(ctx context.Context) error {
 	return err
 }
 
-// repositories returns the files of each package by the name of its repository.
+// repositories returns the package files of a release by the name of the repository to which they are pushed.
 func repositories() map[string][]string {
 	return map[string][]string{
 		"function-mysql":                 {"function-mysql-amd64.xpkg", "function-mysql-arm64.xpkg"},
@@ -127,7 +127,7 @@ func digestOf(ctx context.Context, tag string) (string, error) {
 	return d.Digest.String(), nil
 }
 
-// run runs a program.
+// run runs a program and prints its output to standard error, because standard output lists the pushed artifacts.
 func run(ctx context.Context, path string, args ...string) error {
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr

@@ -8,7 +8,7 @@ crossplane-mysql-system
 ghcr.io/crossplane-mysql
 {{- end -}}
 
-{{/* Refuses what cannot work. It prints nothing. */}}
+{{/* Fails with an error message if the namespace or a combination of values is not supported. Otherwise it prints nothing. */}}
 {{- define "crossplane-mysql.validate" -}}
 {{- $namespace := include "crossplane-mysql.namespace" . -}}
 {{- if ne .Release.Namespace $namespace -}}
@@ -65,7 +65,7 @@ annotations:
 {{- end -}}
 {{- end -}}
 
-{{/* Where the pods of a component run. */}}
+{{/* The scheduling fields of a component's pod. */}}
 {{- define "crossplane-mysql.scheduling" -}}
 {{- with .nodeSelector }}
 nodeSelector:

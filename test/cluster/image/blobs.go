@@ -100,7 +100,7 @@ func (s *store) write(name string, b []byte) error {
 	return writeWhole(filepath.Join(s.dir, name), bytes.NewReader(b))
 }
 
-// writeWhole writes a file and renames it when it is complete.
+// writeWhole writes a file under a temporary name, and renames the file when it is complete.
 func writeWhole(file string, r io.Reader) error {
 	f, err := os.CreateTemp(filepath.Dir(file), ".partial-*")
 	if err != nil {

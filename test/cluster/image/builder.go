@@ -44,7 +44,7 @@ type Builder struct {
 	Architectures []string
 }
 
-// Packages returns the Debian packages that must be installed.
+// Packages returns the Debian packages that must be installed on this machine to build images.
 func Packages() []string { return []string{"mmdebstrap", "buildah"} }
 
 // A Recipe describes how to build an image. The image is rebuilt only if Inputs change, so they must include
@@ -91,7 +91,7 @@ func (b *Builder) Compile(ctx context.Context, dir string) (string, error) {
 	return target, nil
 }
 
-// Tool returns the path of a program that the caller has built.
+// Tool returns the path of a program that the caller has built and added to Tools.
 func (b *Builder) Tool(name string) (string, error) {
 	if p := b.Tools[name]; p != "" {
 		return p, nil
@@ -139,7 +139,7 @@ func (b *Builder) ensureOne(ctx context.Context, s *store, r Recipe) error {
 	return nil
 }
 
-// open opens the store of the images. It waits until no other process has the store open, and removes the temporary
+// open opens the OCI layout for the images. It waits until no other process has it open, and removes the temporary
 // files of earlier runs.
 func (b *Builder) open(ctx context.Context) (*store, error) {
 	if err := os.MkdirAll(b.Work, 0o700); err != nil {
@@ -156,7 +156,7 @@ func (b *Builder) open(ctx context.Context) (*store, error) {
 	return s, nil
 }
 
-// scratch creates a temporary directory. If it is not removed, the next call of open removes it.
+// scratch creates a temporary directory for a build. If it is not removed, the next call of open removes it.
 func (b *Builder) scratch() (string, error) {
 	tmp := filepath.Join(b.Work, "tmp")
 	if err := os.MkdirAll(tmp, 0o700); err != nil {

@@ -114,7 +114,8 @@ func aptConf(ctx context.Context, dir string) (string, error) {
 	return file, os.WriteFile(file, []byte(conf.String()), 0o600)
 }
 
-// Debian adds a file tree that Builder.Debian has installed, and the files that the packages' scripts would create.
+// Debian adds a file tree that Builder.Debian has installed to the layer, and the files that the packages' scripts
+// would create.
 func (w *Layer) Debian(root string, skip func(rel string) bool, accounts ...string) {
 	for _, d := range []string{"dev", "proc", "sys", "run", "home", "var/log", "var/cache"} {
 		w.Dir(d, 0o755, 0)
@@ -129,8 +130,8 @@ func (w *Layer) Debian(root string, skip func(rel string) bool, accounts ...stri
 	w.tree(root, "", func(rel string) bool { return Unneeded.MatchString(rel) || skip(rel) })
 }
 
-// masters adds /etc/passwd and /etc/group. They contain Debian's standard accounts and the given accounts. Each given
-// account has a group with the same name and ID.
+// masters adds /etc/passwd and /etc/group to the layer. They contain Debian's standard accounts and the given accounts.
+// Each given account has a group with the same name and ID.
 func (w *Layer) masters(root string, accounts []string) {
 	for file, line := range map[string]string{"passwd": "%[1]s:x:%[2]s:%[2]s::%[3]s:/bin/false\n",
 		"group": "%[1]s:x:%[2]s:\n"} {

@@ -19,7 +19,8 @@ var surplusGo = regexp.MustCompile(`^(api|doc|misc|test|\.git)(/|$)|_test\.go$|(
 // goCache is the directory of Go's build cache in the image.
 const goCache = "/go/cache"
 
-// golang is the recipe of the base image with Go. It contains this machine's Go on a small Debian.
+// golang is the recipe of the image golang, on which the repository's Dockerfile is based. It contains this machine's
+// Go on a small Debian.
 func (b *Builder) golang(ctx context.Context) (Recipe, error) {
 	goroot, version, err := goToolchain(ctx)
 	if err != nil {

@@ -105,8 +105,8 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// TestLayer checks that two names of the same file become hard links, and that the first of several entries with one
-// name is used.
+// TestLayer checks that two names of the same file become hard links in a layer. Of several entries with the same name,
+// the first one is used.
 func TestLayer(t *testing.T) {
 	dir := t.TempDir()
 	for _, d := range []string{"tree/sub", "tree/skipped"} {

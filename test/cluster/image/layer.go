@@ -50,9 +50,9 @@ func (b *blob) moveTo(file string) error {
 	return nil
 }
 
-// A Layer packs the files of a layer. After an error, its methods do nothing, and Close returns the error. If several
-// entries have the same name, the first one is used. Special files must therefore be added before a file tree that
-// also contains them.
+// A Layer writes the files of an image layer to a tar file. After an error, its methods do nothing, and Close returns
+// the error. If several entries have the same name, the first one is used. Special files must therefore be added before
+// a file tree that also contains them.
 type Layer struct {
 	file  *os.File
 	sum   hash.Hash
@@ -70,23 +70,23 @@ func NewLayer(dir string) *Layer {
 	return w
 }
 
-// Dir adds a directory. owner is used as both the user ID and the group ID.
+// Dir adds a directory to the layer. owner is used as both the user ID and the group ID.
 func (w *Layer) Dir(name string, mode int64, owner int) {
 	w.header(&tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: mode, Uid: owner, Gid: owner}, nil)
 }
 
-// Text adds a file that all users can read.
+// Text adds a file with the given content to the layer. All users can read it.
 func (w *Layer) Text(name, content string) {
 	w.header(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(content))},
 		bytes.NewBufferString(content))
 }
 
-// Program adds a binary that all users can execute.
+// Program adds a binary to the layer, which all users can execute. from is its path on this machine.
 func (w *Layer) Program(name, from string) {
 	w.copy(name, from, 0o755)
 }
 
-// Close finishes and returns the layer.
+// Close finishes the tar file and returns the layer.
 func (w *Layer) Close() (v1.Layer, error) {
 	if w.file == nil {
 		return nil, w.err
@@ -142,7 +142,8 @@ func (w *Layer) copy(name, from string, mode int64) {
 	w.header(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: info.Size()}, f)
 }
 
-// tree adds a file tree under a different name ("" for the root), without the files for which skip returns true.
+// tree adds a file tree to the layer under a different name ("" for the root), without the files for which skip returns
+// true.
 func (w *Layer) tree(from, target string, skip func(rel string) bool) {
 	if w.err != nil {
 		return
@@ -195,7 +196,7 @@ func (w *Layer) entry(path, name string, d fs.DirEntry) {
 	w.regular(path, h, info)
 }
 
-// regular adds the content of a file only once. Its other names become hard links.
+// regular adds the content of a regular file to the layer only once. Its other names become hard links.
 func (w *Layer) regular(path string, h *tar.Header, info fs.FileInfo) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if h.Typeflag != tar.TypeReg || !ok || st.Nlink < 2 {
@@ -238,7 +239,7 @@ func NewImage(arch string, c v1.Config, l v1.Layer) (v1.Image, error) {
 		History: v1.History{CreatedBy: "test/cluster/image", Created: v1.Time{Time: epoch()}}})
 }
 
-// parents adds the parent directories of a file that are not in made yet, and adds them to made.
+// parents adds the parent directories of a file to the layer, unless they are in made, and adds them to made.
 func (w *Layer) parents(file string, made map[string]bool) {
 	dir := filepath.Dir(file)
 	if dir == "." || made[dir] {

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// A source is one of this machine's sources of Debian packages.
+// A source is a source of Debian packages in the apt configuration of this machine.
 type source struct {
 	uri        string
 	suites     []string
 	components []string
-	keyring    string // A file, or empty.
+	keyring    string // The path of a key file, or "".
 }
 
 // parseList parses the one-line format of sources.list(5).
@@ -69,8 +69,8 @@ func parseDeb822(text string) []source {
 	return found
 }
 
-// fields parses a stanza. It returns the value of each field by its name in lower case. A line that begins with a
-// space continues the previous field.
+// fields parses a stanza of a deb822 file. It returns the value of each field by its name in lower case. A line that
+// begins with a space continues the previous field.
 func fields(stanza string) map[string]string {
 	f := map[string]string{}
 	last := ""

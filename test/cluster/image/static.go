@@ -199,7 +199,7 @@ func newIndex(images map[string]v1.Image) v1.ImageIndex {
 	return index
 }
 
-// staticTree adds the files that a static binary may need.
+// staticTree adds the files that a static binary may need to the layer, such as CA certificates and /etc/passwd.
 func staticTree(w *Layer, certs string) {
 	for _, d := range []string{"etc", "etc/ssl", "etc/ssl/certs", "home", "usr", "usr/local", "usr/local/bin"} {
 		w.Dir(d, 0o755, 0)
@@ -214,7 +214,7 @@ func staticTree(w *Layer, certs string) {
 	w.Text(strings.TrimPrefix(certificates, "/"), certs)
 }
 
-// zones adds the time zone database of Go.
+// zones adds the time zone database of Go to the layer.
 func (w *Layer) zones(file string) {
 	z, err := zip.OpenReader(file)
 	if err != nil {

@@ -67,7 +67,7 @@ func (s *store) begin(ctx context.Context) error {
 	return s.collect()
 }
 
-// wait acquires the lock. If the process exits, the kernel releases the lock.
+// wait acquires the lock of the OCI layout. If the process exits, the kernel releases the lock.
 func (s *store) wait(ctx context.Context) error {
 	for announced := false; ; announced = true {
 		err := syscall.Flock(int(s.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
@@ -99,7 +99,7 @@ func (s *store) index() (v1.ImageIndex, []v1.Descriptor, error) {
 	return i, m.Manifests, nil
 }
 
-// find returns the descriptor of an image.
+// find returns the descriptor of the image with the given name in the OCI layout.
 func (s *store) find(name string) (in v1.ImageIndex, d v1.Descriptor, err error) {
 	in, all, err := s.index()
 	if err != nil {
@@ -130,7 +130,7 @@ func (s *store) has(names []string, key string) bool {
 	return true
 }
 
-// present returns an error if the blob is missing or incomplete.
+// present returns an error if the file of a blob is missing or incomplete in the OCI layout.
 func (s *store) present(d v1.Descriptor) error {
 	info, err := os.Stat(s.blob(d.Digest))
 	if err == nil && info.Size() != d.Size {
@@ -139,7 +139,7 @@ func (s *store) present(d v1.Descriptor) error {
 	return err
 }
 
-// visit calls see for every blob that a descriptor refers to.
+// visit calls see for a descriptor and for every blob that it refers to, such as the layers of an image.
 func (s *store) visit(in v1.ImageIndex, d v1.Descriptor, see func(v1.Descriptor) error) error {
 	if err := see(d); err != nil {
 		return err
@@ -183,7 +183,8 @@ func (s *store) visitIndex(in v1.ImageIndex, d v1.Descriptor, see func(v1.Descri
 	return nil
 }
 
-// put stores an image or an index under all its names. An existing image with the same name is replaced.
+// put stores an image or an index in the OCI layout under all its names. An existing image with the same name is
+// replaced.
 func (s *store) put(names []string, key string, made mutate.Appendable) error {
 	if err := s.writeAll(made); err != nil {
 		return fmt.Errorf("cannot write the image: %w", err)

@@ -69,8 +69,8 @@ func (k *control) credentials(user string) []string {
 	return []string{"--kubeconfig=" + file, "--authentication-kubeconfig=" + file, "--authorization-kubeconfig=" + file}
 }
 
-// startNode starts the process of a node in its own namespaces and connects it to the bridge. The process then starts
-// the programs of the node.
+// startNode starts the process of a node in its own namespaces and connects it to the cluster's bridge. The process
+// then starts the kubelet and the other programs of the node.
 func (k *control) startNode(ctx context.Context, i int) error {
 	c := k.Config
 	c.Node = i

@@ -15,7 +15,7 @@ const (
 	CommandNode    = "inside-node"
 )
 
-// File descriptors that the first process inherits.
+// File descriptors that the cluster's first process inherits from the launcher.
 const (
 	// lifelineFile is a pipe from the launcher. The launcher writes one byte to start the boot, and a second byte when
 	// the boot is complete. If the launcher exits before the second byte, the cluster stops.

@@ -33,7 +33,7 @@ const (
 	internalAPI = "https://" + controlIP + ":" + apiPort
 )
 
-// A control is the control plane, which also starts the nodes.
+// A control is the process of the control plane. It also starts the nodes, and the registry of the cluster.
 type control struct {
 	Config
 
@@ -78,8 +78,8 @@ func Control(c Config) error {
 
 func (k *control) stepf(format string, a ...any) { k.tell(Report{Step: fmt.Sprintf(format, a...)}) }
 
-// tell sends a report to the launcher. It ignores errors, because the pipe lifelineFile already shows whether the
-// launcher is still running.
+// tell sends a report on the boot to the launcher. It ignores errors, because the pipe lifelineFile already shows
+// whether the launcher is still running.
 func (k *control) tell(r Report) {
 	b, err := json.Marshal(r)
 	if err == nil {
@@ -192,7 +192,8 @@ func runAll(ctx context.Context, commands [][]string) error {
 	return nil
 }
 
-// certificates creates the keys and certificates of all components. Users of the API server have tokens instead.
+// certificates creates the keys and certificates of the Kubernetes components. Users of the API server have tokens
+// instead.
 func (k *control) certificates() error {
 	p, err := newPKI(filepath.Join(clusterDir, "pki"))
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Launch is a cluster that has been started.
+// A Launch is a cluster whose first process was started. Lifeline and Reports are the pipes to it.
 type Launch struct {
 	PID      int
 	Lifeline *os.File
@@ -93,7 +93,7 @@ func First(c Config) error {
 		return fmt.Errorf("cannot start the control plane: %w", err)
 	}
 	for f := lifelineFile; f <= registryFile; f++ {
-		_ = unix.Close(f) // Only the child may hold them, so that the launcher sees the pipe close when the child exits.
+		_ = unix.Close(f) // Only the child may hold these files. The launcher sees the pipe close when it exits.
 	}
 	return reap(child)
 }

@@ -29,17 +29,17 @@ const (
 	containerd = "/run/containerd/containerd.sock"
 )
 
-// A program of a node may fail several times during the boot, because the API server is busy. These are the number of
-// restarts and the timeout.
+// The maximum number of restarts of a node's program during the boot, and the timeout. A program may fail several
+// times, because the API server is busy.
 const (
 	nodeRetries = 5
 	startTime   = time.Minute
 )
 
-// provisioner is the name of the provisioner in the StorageClasses.
+// provisioner is the name of the volume provisioner of the cluster, as in its StorageClasses.
 const provisioner = "local.cluster.test"
 
-// A node is a node of the cluster.
+// A node is the process of one node of the cluster, which runs the kubelet and the other programs of the node.
 type node struct {
 	Config
 

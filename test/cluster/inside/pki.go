@@ -128,7 +128,7 @@ func (p *pki) makeServiceAccountKey() error {
 // apiServerUser is bound to the role that allows the API server to call kubelets.
 const apiServerUser = "kube-apiserver"
 
-// user creates a user with a token, and returns its kubeconfig.
+// user creates a user of the API server with a token, and returns the user's kubeconfig.
 func (p *pki) user(name, group, server string) ([]byte, error) {
 	token := make([]byte, 16)
 	_, _ = rand.Read(token) // It never fails.

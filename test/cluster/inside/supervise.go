@@ -12,17 +12,17 @@ import (
 	"time"
 )
 
-// restartAfter is the delay before a component is restarted.
+// restartAfter is the delay before a component of the cluster, such as the kubelet, is restarted.
 const restartAfter = time.Second
 
 // logTail is the number of bytes of a component's log that are shown if the component exits during the boot.
 const logTail = 3000
 
-// quick is the minimum runtime of a component. If a component exits earlier, this counts as a failed start.
+// quick is the minimum time that a component must run. If it exits earlier, this counts as a failed start.
 const quick = 10 * time.Second
 
-// A supervisor runs components and restarts them when they exit. If a component exits too often during the boot, the
-// boot fails.
+// A supervisor runs components of the cluster, such as the API server, and restarts them when they exit. If a component
+// exits too often during the boot, the boot fails.
 type supervisor struct {
 	dir string
 	// retries is the maximum number of restarts of a component during the boot.

@@ -32,7 +32,7 @@ const CgroupRoot = "/sys/fs/cgroup"
 // NotRoot is the problem that is reported instead of all others if the user is not root.
 const NotRoot = "this is not root; namespaces, mounts and the Debian packages need it: run it with sudo"
 
-// Facts describe a machine.
+// Facts are the properties of a machine that determine whether it can run a test cluster.
 type Facts struct {
 	UID          int
 	Capabilities uint64 // The value of CapEff in proc_pid_status(5).
@@ -64,7 +64,8 @@ var capabilities = []struct {
 // wanted lists the required cgroup controllers, which have the same names in both cgroup versions.
 var wanted = []string{"cpu", "cpuset", "memory", "pids"}
 
-// Problems returns the problems that a user must fix before anything is started. Each message says how to fix it.
+// Problems returns the problems that prevent a cluster on this machine, and that a user must fix. Each message says how
+// to fix it.
 func (f Facts) Problems() []string {
 	if f.UID != 0 {
 		return []string{NotRoot}

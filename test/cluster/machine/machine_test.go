@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fit returns the properties of a machine that can run a cluster.
+// fit returns the Facts of a machine that can run a cluster, for the test cases to change.
 func fit() Facts {
 	return Facts{
 		UID: 0, Capabilities: 1<<41 - 1, DiskPath: "/repo", Disk: 100 << 30, DiskTotal: 200 << 30, Memory: 16 << 30, Overlay: true,

@@ -54,7 +54,7 @@ func (c Cluster) Running() (Process, bool) {
 	return p, err == nil && stat.started == p.Started && !stat.ended()
 }
 
-// Used reports whether files of an earlier run may exist.
+// Used reports whether files of an earlier run of the cluster may exist.
 func (c Cluster) Used() bool {
 	_, err := os.Stat(c.File(processFile))
 	return err == nil

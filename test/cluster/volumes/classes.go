@@ -8,7 +8,7 @@ import (
 
 // Names of the StorageClasses.
 const (
-	// ClassLocal is the default class.
+	// ClassLocal is the default StorageClass of the cluster.
 	ClassLocal = "local"
 	// ClassRetain retains the volume when its PVC is deleted.
 	ClassRetain = "local-retain"

@@ -27,7 +27,7 @@ const (
 	largest  = int64(1) << 40
 )
 
-// A verdict is the action that this node must take for a PVC.
+// A verdict is what the provisioner on this node must do about a PVC without a volume.
 type verdict string
 
 const (
@@ -40,10 +40,10 @@ const (
 	provision verdict = "provision"
 )
 
-// A request contains the objects on which the decision about a PVC depends.
+// A request contains a PVC and the objects on which the provisioner's decision about it depends.
 type request struct {
 	claim *corev1.PersistentVolumeClaim
-	// class is nil if the class does not exist.
+	// class is the StorageClass of the PVC, or nil if it does not exist.
 	class *storagev1.StorageClass
 	nodes []*corev1.Node
 }

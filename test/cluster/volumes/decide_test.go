@@ -49,7 +49,7 @@ func selected(node string) func(*corev1.PersistentVolumeClaim) {
 	return func(c *corev1.PersistentVolumeClaim) { c.Annotations[annotationSelectedNode] = node }
 }
 
-// known sets the annotation with which kube-controller-manager assigns the PVC to this provisioner.
+// known sets the annotation with which kube-controller-manager assigns a PVC to this provisioner.
 func known(c *corev1.PersistentVolumeClaim) { c.Annotations[annotationProvisioner] = testName }
 
 func node(name string, s corev1.ConditionStatus) *corev1.Node {

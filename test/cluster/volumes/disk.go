@@ -59,7 +59,7 @@ func (d *disk) target(name string) string { return filepath.Join(d.dir, name) }
 
 func (d *disk) image(name, kind string) string { return filepath.Join(d.images, name+"."+kind) }
 
-// find returns the kind of an existing volume.
+// find returns the kind of an existing volume: the name of its file system, or plain for a directory.
 func (d *disk) find(name string) (kind string, ok bool) {
 	for _, kind := range []string{ext4, xfs, plain} {
 		if _, err := os.Lstat(d.image(name, kind)); err == nil {
@@ -208,7 +208,7 @@ func (d *disk) lengthen(name, kind string, size int64) error {
 	return refresh(d.device(name))
 }
 
-// device returns the device that is mounted as the volume, or "", which no program accepts as a device.
+// device returns the loop device that is mounted as the volume, or "", which no program accepts as a device.
 func (d *disk) device(name string) string {
 	ms, err := readMounts()
 	if err != nil {

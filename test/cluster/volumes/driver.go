@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/sig-storage-lib-external-provisioner/v13/util"
 )
 
-// A store stores the data of volumes.
+// A store creates, grows and deletes the file systems or directories that are the volumes of one node.
 type store interface {
 	// provision creates a volume and mounts it. An existing volume is not created again.
 	provision(ctx context.Context, name string, size int64) (made, error)
@@ -29,15 +29,15 @@ type store interface {
 	has(name string) bool
 }
 
-// made is a provisioned volume.
+// made is the result of store.provision: a volume that is mounted at path.
 type made struct {
 	path string
 	// plain is the reason why the volume is a plain directory. It is empty if the volume is a file system of its own.
 	plain string
 }
 
-// A driver implements the library's interface for the volumes of this node, like a CSI driver with the
-// external-provisioner.
+// A driver creates and deletes the volumes of this node. It implements the interface of the provisioner library, like a
+// CSI driver with the external-provisioner.
 type driver struct {
 	client     kubernetes.Interface
 	name, node string

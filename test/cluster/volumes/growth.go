@@ -42,7 +42,7 @@ func tooLarge(size int64) error {
 	return nil
 }
 
-// growing updates the status of a PVC whose volume is about to be expanded.
+// growing updates the status of a PVC before its volume is expanded to the given size.
 func growing(s *corev1.PersistentVolumeClaimStatus, size int64, now metav1.Time) {
 	s.AllocatedResources = with(s.AllocatedResources, size)
 	allocation(s, corev1.PersistentVolumeClaimControllerResizeInProgress)
@@ -88,7 +88,8 @@ func allocation(s *corev1.PersistentVolumeClaimStatus, a corev1.ClaimResourceSta
 	s.AllocatedResourceStatuses[corev1.ResourceStorage] = a
 }
 
-// condition sets a condition. It keeps the transition time if the condition's status is unchanged.
+// condition sets a condition in the status of a PVC. It keeps the transition time if the condition's status is
+// unchanged.
 func condition(s *corev1.PersistentVolumeClaimStatus, c corev1.PersistentVolumeClaimCondition) {
 	i := slices.IndexFunc(s.Conditions, func(o corev1.PersistentVolumeClaimCondition) bool { return o.Type == c.Type })
 	if i < 0 {

@@ -60,7 +60,7 @@ func attachNew(f *os.File) (*os.File, error) {
 	return nil, errors.New("cannot get a loop device: others are always quicker")
 }
 
-// attached returns the device to which the image is already attached.
+// attached returns the loop device to which the image file is already attached.
 func attached(image *os.File) (dev *os.File, ok bool) {
 	var s unix.Stat_t
 	if err := unix.Fstat(fd(image), &s); err != nil {

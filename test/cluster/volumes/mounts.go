@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A mount is a line of proc_pid_mountinfo(5).
+// A mount is a mount point of this process, which is a line of proc_pid_mountinfo(5).
 type mount struct {
 	device string // For example "7:3".
 	root   string // The mounted part of the file system.
@@ -63,8 +63,8 @@ func below(ms []mount, dir string) []string {
 	return targets
 }
 
-// others returns the additional mount points of a volume, including mounts of directories in the volume. The kubelet
-// creates them for pods.
+// others returns the mount points of a volume other than own, including mounts of directories in the volume. The
+// kubelet creates them for pods.
 func others(ms []mount, own mount) []string {
 	var targets []string
 	for _, m := range ms {

@@ -127,8 +127,8 @@ func (r *resizer) resize(ctx context.Context, key string) error {
 	return nil
 }
 
-// find returns nil for a PVC that does not exist or has no volume. A lister returns an error only if the object does
-// not exist.
+// find returns a PVC and its volume, or nil if the PVC does not exist or has no volume. A lister returns an error only
+// if the object does not exist.
 func (r *resizer) find(key string) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume) {
 	namespace, name, err := cache.SplitMetaNamespaceKey(key)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 )
 
-// A fakeStore records its calls.
+// A fakeStore is a store that only records its calls. If fails is set, every call returns that error.
 type fakeStore struct {
 	mu    sync.Mutex
 	did   []string

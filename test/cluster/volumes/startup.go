@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// probe is the name of a volume that is created in order to test this machine.
+// probe is the name of a temporary volume, with which the provisioner tests the file systems of this machine.
 const probe = "probe"
 
 // choose selects the first file system that can be created, mounted and grown on this machine. If there is none, it

@@ -6,13 +6,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// annotationProvisionedBy is set by the library.
+// annotationProvisionedBy is the annotation in which the provisioner library stores the provisioner of a
+// PersistentVolume.
 const annotationProvisionedBy = "pv.kubernetes.io/provisioned-by"
 
 // plainAnnotation returns the key of an annotation that says why a volume is a plain directory without a size limit.
 func plainAnnotation(provisioner string) string { return provisioner + "/plain-folder" }
 
-// A blueprint contains the data of a PersistentVolume to create.
+// A blueprint contains the data from which the PersistentVolume of a new volume is created.
 type blueprint struct {
 	name  string
 	path  string
@@ -74,7 +75,7 @@ func onNode(pv *corev1.PersistentVolume, node string) bool {
 	return false
 }
 
-// ours reports whether this node's provisioner created the volume.
+// ours reports whether the provisioner of this node created the PersistentVolume.
 func ours(pv *corev1.PersistentVolume, name, node string) bool {
 	return pv.Annotations[annotationProvisionedBy] == name && onNode(pv, node)
 }

@@ -13,7 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files") //nolint:gochecknoglobals // Flags are parsed before the tests run.
 
-// Text compares got with a golden file in the testdata directory. With the flag -update, it writes the file first.
+// Text compares got with a golden file in the testdata directory. With the flag -update, it writes got to the file.
 func Text(t *testing.T, file, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", file)

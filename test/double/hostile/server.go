@@ -34,14 +34,14 @@ const (
 	greetingVersion = 10
 )
 
-// A Server is a malicious MySQL server. It attacks each client in the same way, which the Trick defines.
+// A Server is a malicious MySQL server. It attacks each client in the way that its Trick defines.
 type Server struct {
 	Trick Trick
 	// Learned is called with each password that a client sends. It may be nil.
 	Learned func(password string)
 }
 
-// Serve serves connections until the listener is closed.
+// Serve accepts clients and attacks them until the listener is closed.
 func (s Server) Serve(l net.Listener) {
 	for {
 		c, err := l.Accept()
@@ -52,7 +52,7 @@ func (s Server) Serve(l net.Listener) {
 	}
 }
 
-// Play plays the trick on one client and closes the connection.
+// Play attacks one client with the trick, and closes the connection.
 func (s Server) Play(c net.Conn) {
 	defer c.Close()                                                 //nolint:errcheck // The result does not matter.
 	_ = c.SetDeadline(time.Now().Add(longest))                      // This limits how long a client is served.
@@ -60,12 +60,12 @@ func (s Server) Play(c net.Conn) {
 	_, _ = io.Copy(io.Discard, &io.LimitedReader{R: c, N: 1 << 20}) // Wait until the client has received everything.
 }
 
-// A client is the server's connection to a client that is attacked.
+// A client is the connection of the malicious server to one client.
 type client struct {
 	net.Conn
 
 	sent int
-	// next is the number of the next packet.
+	// next is the sequence number of the next packet in the MySQL protocol.
 	next    byte
 	learned func(string)
 }
@@ -80,7 +80,7 @@ func (c *client) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// learn reports a password that the client has sent.
+// learn calls learned with a password that the client has sent, and returns the password.
 func (c *client) learn(password []byte) string {
 	out := string(bytes.TrimRight(password, "\x00"))
 	if c.learned != nil {
@@ -89,7 +89,7 @@ func (c *client) learn(password []byte) string {
 	return out
 }
 
-// sendPacket sends a packet that contains the payload.
+// sendPacket sends a packet of the MySQL protocol with the given payload.
 func (c *client) sendPacket(payload ...byte) error {
 	_, err := c.Write(c.packet(payload))
 	return err
@@ -102,7 +102,8 @@ func (c *client) packet(payload []byte) []byte {
 	return append(out, payload...)
 }
 
-// receivePacket receives a packet from the client, and sets the number of the next packet.
+// receivePacket receives a packet from the client and returns its payload. It sets next to the following sequence
+// number.
 func (c *client) receivePacket() ([]byte, error) {
 	header := make([]byte, 4)
 	if _, err := io.ReadFull(c.Conn, header); err != nil {
@@ -131,7 +132,7 @@ func greeting(plugin string, extra uint32) []byte {
 // okPacket returns an OK packet with additional status flags.
 func okPacket(status byte) []byte { return []byte{headerOK, 0, 0, 2 | status, 0, 0, 0} }
 
-// refusal returns an error packet with an error number and a message.
+// refusal returns the payload of an error packet with an error number and a message.
 func refusal(number uint16, text string) []byte {
 	return slices.Concat(binary.LittleEndian.AppendUint16([]byte{headerError}, number), []byte("#HY000"), []byte(text))
 }
@@ -150,7 +151,8 @@ func (c *client) admit() error {
 	return c.sendPacket(okPacket(0)...)
 }
 
-// answerStatements accepts the first statements, and then answers all others in the same way.
+// answerStatements lets the client log in. It accepts the first pass statements, and then calls answer for each further
+// one.
 func (c *client) answerStatements(pass int, answer func() error) error {
 	if err := c.admit(); err != nil {
 		return err

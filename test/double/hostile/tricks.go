@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// A Trick is the behavior of a hostile server.
+// A Trick is a way in which a malicious server attacks its clients.
 type Trick struct {
 	Name string
 
@@ -26,10 +26,10 @@ type Trick struct {
 // preparations is the number of statements that a session sends before the first statement that returns rows.
 const preparations = 2
 
-// unprintableText contains terminal control sequences.
+// unprintableText is a text with terminal control sequences, which clients must not print or log.
 const unprintableText = "\x1b[2J\x1b]0;owned\x07\x00\xff\xfe\u202etxt.\r\nlevel=error msg=forged"
 
-// Tricks returns all tricks.
+// Tricks returns all ways in which malicious servers attack their clients.
 func Tricks() []Trick {
 	return []Trick{
 		{"silent", func(c *client) error { return c.wait() }},
@@ -62,13 +62,13 @@ func Tricks() []Trick {
 	}
 }
 
-// wait waits until the client closes the connection.
+// wait sends nothing, and waits until the client closes the connection.
 func (c *client) wait() error {
 	_, err := c.Read(make([]byte, 1))
 	return err
 }
 
-// drip sends bytes slowly, one at a time.
+// drip sends bytes very slowly, one at a time, and then nothing.
 func (c *client) drip(all []byte) error {
 	for _, b := range all {
 		if _, err := c.Write([]byte{b}); err != nil {
@@ -210,10 +210,10 @@ func ownCertificate() (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: private}, err
 }
 
-// many encodes a column count as an integer of eight bytes.
+// many returns a response that announces n columns, as an integer of eight bytes.
 func many(n uint64) []byte { return binary.LittleEndian.AppendUint64([]byte{headerEOF}, n) }
 
-// rows sends rows endlessly.
+// rows sends a result with one column and rows without end.
 func (c *client) rows() error {
 	text := func(s string) []byte { return append([]byte{byte(len(s))}, s...) } //nolint:gosec // The texts are short.
 	column := slices.Concat(text("def"), text(""), text(""), text(""), text("a"), text(""),
@@ -231,7 +231,7 @@ func (c *client) rows() error {
 	}
 }
 
-// results endlessly sends results for a statement that has no results.
+// results sends results without end, for a statement that has no results.
 func (c *client) results() error {
 	for {
 		if err := c.sendPacket(okPacket(statusMore)...); err != nil {

@@ -28,14 +28,14 @@ func SmallServer() []string {
 // User is the user and group ID of a server if the test runs as root.
 const User = 999
 
-// A Root is the root file system of a server.
+// A Root is a root file system that contains a MySQL or MariaDB server.
 type Root struct {
 	Path string
 
 	loader, libraries string
 }
 
-// Find returns the root file system.
+// Find returns the root file system in the environment variable MYSQLD_ROOTFS. The test fails if it is not set.
 func Find(t *testing.T) Root {
 	t.Helper()
 	path := os.Getenv(Variable)
@@ -97,14 +97,15 @@ func (r Root) SystemTables(t *testing.T) string {
 	return out + "flush privileges;\n"
 }
 
-// Client returns a command that runs a program. The kernel kills the program if the test is killed.
+// Client returns a command that runs a program of the root file system. The kernel kills the program if the test is
+// killed.
 func (r Root) Client(program string, args ...string) *exec.Cmd {
 	cmd := exec.Command(r.loader, append([]string{"--library-path", r.libraries, filepath.Join(r.Path, program)}, args...)...) //nolint:gosec,noctx // Test data, and the caller ends it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd
 }
 
-// Command is like Client, but runs the program as User, because a server does not run as root.
+// Command returns a command like Client, but with the user User, because a server does not run as root.
 func (r Root) Command(program string, args ...string) *exec.Cmd {
 	cmd := r.Client(program, args...)
 	if os.Geteuid() == 0 {

@@ -25,7 +25,7 @@ var looks struct {
 	all []string
 }
 
-// printLooks prints the reports after the tests have finished or were interrupted.
+// printLooks prints the reports about the servers of failed tests, after all tests have finished or were interrupted.
 func printLooks() {
 	looks.Lock()
 	defer looks.Unlock()

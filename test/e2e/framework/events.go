@@ -30,7 +30,7 @@ func (s *Server) ControllerSays(t *testing.T, text string) {
 	})
 }
 
-// findEvent waits for a matching event about the claim.
+// findEvent waits for an event about the claim for which like returns true.
 func (s *Server) findEvent(t *testing.T, subject string, like func(*corev1.Event) bool) {
 	t.Helper()
 	Eventually(t, "an event", func(ctx context.Context) error {

@@ -72,7 +72,7 @@ func MetricsOf(t *testing.T) Metrics {
 	return Metrics{forward(t, &pods.Items[0], 8443)}
 }
 
-// Ask requests the metrics with the token. If the token is empty, it sends none.
+// Ask requests the controller's metrics with the token, or without credentials if the token is empty.
 func (m Metrics) Ask(ctx context.Context, token string) (status int, body string, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+m.address+"/metrics", nil)
 	if err != nil {

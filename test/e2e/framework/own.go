@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// An ownCluster is a cluster that the tests have booted. before describes the machine before the boot, so that
-// leftovers of the cluster can be detected.
+// An ownCluster is the cluster that the tests have booted. before describes the machine before the boot, so that the
+// tests can detect leftovers of the cluster.
 type ownCluster struct {
 	Kubeconfig string
 	namespaces []string
@@ -96,7 +96,7 @@ func (o *ownCluster) end(ctx context.Context, good bool) error {
 	}))...)
 }
 
-// namespaces returns the pid, net and mnt namespaces of the cluster's first process.
+// namespaces returns the Linux namespaces (pid, net and mnt) of the cluster's first process.
 func namespaces(processFile string) ([]string, error) {
 	b, err := os.ReadFile(processFile)
 	if err != nil {
@@ -126,8 +126,8 @@ func namespaces(processFile string) ([]string, error) {
 	return found, nil
 }
 
-// deserted waits until a namespace has no processes. A killed process still exists until the machine's init process
-// has reaped it.
+// deserted waits until no process is left in a Linux namespace. A killed process still exists until the machine's init
+// process has reaped it.
 func deserted(ctx context.Context, ns string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), windUp)
 	defer cancel()

@@ -30,7 +30,7 @@ func securityOf(t *testing.T, composition string) string {
 	return restricted
 }
 
-// enforceSecurity sets the level that a namespace enforces.
+// enforceSecurity sets the Pod Security level that the API server enforces in a namespace.
 func enforceSecurity(t *testing.T, namespace, level string) {
 	t.Helper()
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+securityLabel+`":"`+level+`"}}}`))
@@ -58,7 +58,8 @@ func SecurityIs(ctx context.Context, namespace, level string) error {
 	return nil
 }
 
-// letIn lowers the level that the pod's namespace enforces, if the API server would otherwise refuse the pod.
+// letIn lowers the Pod Security level that the pod's namespace enforces, if the API server would otherwise refuse the
+// pod.
 func letIn(t *testing.T, p *corev1.Pod) {
 	t.Helper()
 	ns := &corev1.Namespace{}

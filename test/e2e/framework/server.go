@@ -83,7 +83,7 @@ func (s *Server) Neighbour(t *testing.T, name string) *Server {
 // Client returns a client of the server.
 func (s *Server) Client() Client { return Client{s} }
 
-// Backups gives access to the backups of the claim, including backups of previous instances.
+// Backups gives access to the BackupRecords and archives of the claim, including those of previous instances.
 func (s *Server) Backups() Backups { return Backups{s} }
 
 // Pods returns the pods of the claim's server and Jobs.

@@ -1,5 +1,5 @@
--- Asks for the statements whose answers are a portrait of all that a server holds. Two tables have no checksum in it: one
--- that an event changes all the time, and one with an index on an array, whose checksum is another one after any restart.
+-- Prints SQL statements that print the complete content of a server. They omit the checksums of two tables: one that an event
+-- changes continuously, and one with an index on an array, whose checksum changes with each restart.
 SELECT 'SET NAMES utf8mb4, print_identified_with_as_hex = ON;';
 SELECT CONCAT('SHOW CREATE DATABASE ', sys.quote_identifier(schema_name), ';') FROM information_schema.schemata
   WHERE schema_name NOT IN ('information_schema', 'performance_schema', 'mysql', 'sys') ORDER BY schema_name;

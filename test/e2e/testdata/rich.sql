@@ -1,4 +1,4 @@
--- Data of every kind that a backup could get wrong. It is loaded into the claim's own database.
+-- Data of every kind that a backup could lose or change. It is loaded into the claim's database.
 SET NAMES utf8mb4;
 SET PERSIST max_connections = 123;
 
@@ -98,7 +98,7 @@ INSERT INTO one VALUES (1), (2);
 CREATE TABLE two (id INT PRIMARY KEY, txt TINYTEXT) TABLESPACE shared;
 INSERT INTO two VALUES (3, 'three');
 
--- What is not InnoDB lies in files of its own.
+-- Tables of other storage engines than InnoDB have their own files.
 CREATE TABLE legacy.isam (id INT PRIMARY KEY AUTO_INCREMENT, txt VARCHAR(100), FULLTEXT KEY (txt)) ENGINE = MyISAM;
 INSERT INTO legacy.isam (txt) VALUES ('café'), ('naïve'), (NULL);
 DELETE FROM legacy.isam WHERE id = 2;

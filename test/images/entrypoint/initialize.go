@@ -17,7 +17,7 @@ import (
 
 const initDir = "/docker-entrypoint-initdb.d"
 
-// initialize initializes an empty data directory.
+// initialize creates a new database in an empty data directory, with the settings in the environment variables.
 func initialize(ctx context.Context, s server) error {
 	o, err := readOptions(env{prefixes: s.prefixes, lookup: os.Getenv, readFile: os.ReadFile})
 	if err != nil {
@@ -74,7 +74,7 @@ func (r *running) setUp(ctx context.Context) error {
 	return r.sql(ctx, true, strings.NewReader("ALTER USER 'root'@"+literal(r.opts.rootHost)+" PASSWORD EXPIRE;"))
 }
 
-// sql runs the client with SQL on its standard input.
+// sql runs SQL statements on the temporary server with the mysql client.
 func (r *running) sql(ctx context.Context, login bool, in io.Reader, database ...string) error {
 	return r.runClient(ctx, r.client, login, in, append([]string{"--comments"}, database...)...)
 }
@@ -140,7 +140,7 @@ func (r *running) loadTimeZones(ctx context.Context) error {
 	return nil
 }
 
-// runFiles runs the user's files in the order of their names.
+// runFiles runs the user's scripts and SQL files in /docker-entrypoint-initdb.d, in the order of their names.
 func (r *running) runFiles(ctx context.Context) error {
 	files, err := filepath.Glob(filepath.Join(initDir, "*"))
 	if err != nil {

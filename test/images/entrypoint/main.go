@@ -67,7 +67,7 @@ func command(f flavor, args []string) []string {
 	return args
 }
 
-// wantsHelp reports whether the program only prints information, for which it needs no database.
+// wantsHelp reports whether the arguments make the server only print information, for which it needs no database.
 func wantsHelp(args []string) bool {
 	for _, a := range args {
 		switch a {
@@ -78,7 +78,8 @@ func wantsHelp(args []string) bool {
 	return false
 }
 
-// initialized reports whether the system tables exist. The server itself checks the rest of the directory.
+// initialized reports whether the data directory contains a database, which has system tables. The server itself checks
+// the rest of the directory.
 func initialized(dataDir string) (bool, error) {
 	_, err := os.Stat(filepath.Join(dataDir, "mysql"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -90,7 +91,8 @@ func initialized(dataDir string) (bool, error) {
 	return true, nil
 }
 
-// become replaces this process with the server, which becomes the container's first process and receives its signals.
+// become executes the server in this process. The server is then the container's first process and receives its
+// signals.
 func become(args []string) error {
 	path, err := exec.LookPath(args[0])
 	if err != nil {

@@ -19,14 +19,16 @@ type options struct {
 	skipTimeZones            bool
 }
 
-// env reads settings with one of several prefixes. The first prefix takes precedence.
+// env reads settings such as ROOT_PASSWORD from environment variables with one of several prefixes. The first prefix
+// takes precedence.
 type env struct {
 	prefixes []string
 	lookup   func(string) string
 	readFile func(string) ([]byte, error)
 }
 
-// value returns a setting. The value can also be in a file that a variable names.
+// value returns the setting with the given name. The environment variable NAME_FILE can name a file that contains the
+// value.
 func (e env) value(name string) (string, error) {
 	for _, p := range e.prefixes {
 		plain, file := p+"_"+name, p+"_"+name+"_FILE"
@@ -48,7 +50,8 @@ func (e env) value(name string) (string, error) {
 	return "", nil
 }
 
-// flag reports whether a setting has any value, as in the official images.
+// flag reports whether the setting with the given name has any value, even one that means false, as in the official
+// images.
 func (e env) flag(name string) bool {
 	for _, p := range e.prefixes {
 		if e.lookup(p+"_"+name) != "" {
@@ -100,7 +103,8 @@ func (o *options) check(prefix string) error {
 	return nil
 }
 
-// choosePassword generates a random password and logs it, because there is no other way to learn the password.
+// choosePassword generates a random password for root, if the settings require one, and logs it. There is no other way
+// to learn the password.
 func (o *options) choosePassword() {
 	if !o.randomPassword {
 		return

@@ -19,7 +19,7 @@ const (
 	stopAfter = 10 * time.Minute
 )
 
-// A flavor contains the differences between MySQL and MariaDB.
+// A flavor describes either MySQL or MariaDB: the programs and options in which they differ.
 type flavor struct {
 	title    string
 	server   string
@@ -73,7 +73,7 @@ func detect() flavor {
 	return mysql
 }
 
-// A server is a flavor with its command line, and with values from the server's configuration.
+// A server is a flavor with its command line, and with paths from the server's configuration.
 type server struct {
 	flavor
 
@@ -81,7 +81,8 @@ type server struct {
 	dataDir, socket string
 }
 
-// inspect reads the effective configuration from the server. It reports invalid settings before anything is written.
+// inspect asks the server's program for its effective configuration. It reports invalid settings before anything is
+// written.
 func inspect(ctx context.Context, f flavor, args []string) (server, error) {
 	check := append(append([]string{}, args[1:]...), "--verbose", "--help",
 		"--log-bin-index="+filepath.Join(os.TempDir(), "check.index"))
@@ -100,7 +101,7 @@ func inspect(ctx context.Context, f flavor, args []string) (server, error) {
 	return s, nil
 }
 
-// variable returns a value from the table at the end of the output of --verbose --help.
+// variable returns the value of a server variable from the table at the end of the output of --verbose --help.
 func variable(help, name string) string {
 	for line := range strings.Lines(help) {
 		// Indented lines belong to the description of an option.
@@ -111,8 +112,8 @@ func variable(help, name string) string {
 	return ""
 }
 
-// A running is a temporary server that is running during the initialization. It has the same socket as the final
-// server.
+// A running is a temporary server that runs during the initialization of the database. It has the same socket as the
+// final server.
 type running struct {
 	server
 
@@ -122,8 +123,8 @@ type running struct {
 	err   error
 }
 
-// startOffline starts the temporary server and waits until it responds or exits. There is no timeout, because the
-// time depends on the disk.
+// startOffline starts the temporary server without a TCP port, and waits until it responds or exits. There is no
+// timeout, because the time depends on the disk.
 func startOffline(ctx context.Context, s server, o options) (*running, error) {
 	r := &running{server: s, opts: o, ended: make(chan struct{})}
 	args := append(append(append([]string{}, s.args[1:]...), s.offline...), "--socket="+r.socket)

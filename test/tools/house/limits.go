@@ -16,8 +16,8 @@ import (
 	"unicode"
 )
 
-// A limit is the maximum of a measured value. Some limits are higher than the goal that sentence mentions. They are
-// ratchets: they equal the current value and may only be lowered.
+// A limit is the maximum of a measured property of the code. Some limits are higher than the goal that sentence
+// mentions. They are ratchets: they equal the current value and may only be lowered.
 type limit struct {
 	most     float64
 	sentence string
@@ -76,7 +76,7 @@ var packageOrder = strings.Fields(
 	controller/internal/mysqld/bootcheck controller/internal/mysqld/clone controller/internal/mysqld/initialize
 	controller/internal/doctor controller/internal/adopt controller/internal/volumestats controller/internal/autogrow controller/internal/reconciler controller controller/kubectl-mysql`)
 
-// checkLimits prints each figure with its limit. Its error contains a sentence for each limit that is exceeded.
+// checkLimits prints each measured value with its limit. Its error contains a sentence for each limit that is exceeded.
 func checkLimits(out io.Writer, root string) error {
 	s, err := parse(root)
 	if err != nil {
@@ -307,7 +307,8 @@ func (s *sources) longestFunction() (float64, []string) {
 	})
 }
 
-// most returns the highest sum that count adds for a place, and the places with the highest sums.
+// most returns the largest total of the numbers that count adds for one place in the code, and the places with the
+// largest totals.
 func (*sources) most(count func(add func(place string, n int))) (float64, []string) {
 	sums := map[string]int{}
 	count(func(place string, n int) { sums[place] += n })

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// A figure is a measured number with a description.
+// A figure is a measured property of a module's code, with a description.
 type figure struct {
 	value, text string
 	// examples are the largest contributions to the figure, if there are few of them.
@@ -25,7 +25,8 @@ type figure struct {
 // A module is a Go module with its packages.
 type module struct {
 	root string
-	// packages contains the measured packages. users contains all packages of the module with their tests.
+	// packages contains the packages that are measured. users contains all packages of the module with their tests,
+	// which may use exported names.
 	packages, users []*packages.Package
 }
 
@@ -68,7 +69,7 @@ func (m *module) servesTests(p *packages.Package) bool {
 		strings.Split(filepath.ToSlash(rel), "/")[0])
 }
 
-// figures returns the figures in the order in which they are printed.
+// figures returns all measured properties of the module, in the order in which they are printed.
 func (m *module) figures() []figure {
 	return slices.Concat(m.lines(), []figure{m.oneWord(), m.methods(), m.ties(), m.comments(), m.longest(), m.exported()})
 }
@@ -94,7 +95,7 @@ func linesOf(p *packages.Package) int {
 	return n
 }
 
-// lines returns the number of lines of the module, of each part, and of the largest package.
+// lines counts the lines of the module, of each top-level directory, and of the largest package.
 func (m *module) lines() []figure {
 	parts, total := map[string]int{}, 0
 	largest, most := "", 0
@@ -131,7 +132,7 @@ func functions(p *packages.Package) []*ast.FuncDecl {
 	return out
 }
 
-// oneWord returns the percentage of unexported functions and methods whose name is a single word.
+// oneWord measures the percentage of unexported functions and methods whose name is a single word.
 func (m *module) oneWord() figure {
 	all, bare := 0, 0
 	rooms := map[string]int{}
@@ -171,7 +172,7 @@ func top(counts map[string]int, n int) []string {
 	return out
 }
 
-// methods returns the number of methods of the type with the most methods.
+// methods counts the methods of the type with the most methods.
 func (m *module) methods() figure {
 	counts, most := map[string]int{}, 0
 	for _, p := range m.packages {
@@ -199,8 +200,8 @@ func receiver(e ast.Expr) string {
 	return "?"
 }
 
-// ties returns a measure of how strongly the files of a package are coupled. Two files are tied if one file uses a
-// top-level declaration of the other. It returns the number of such pairs in the package with the most.
+// ties measures how strongly the files of a package are coupled. Two files are tied if one file uses a top-level
+// declaration of the other. It counts the tied pairs of files in the package with the most.
 func (m *module) ties() figure {
 	rooms := map[string]int{}
 	most := 0
@@ -230,7 +231,7 @@ func isTop(o types.Object) bool {
 	return o.Parent() == o.Pkg().Scope()
 }
 
-// comments returns the number of comment lines per line of code.
+// comments measures the number of comment lines per line of code.
 func (m *module) comments() figure {
 	comments, code := map[string]int{}, map[string]int{}
 	all, total := 0, 0
@@ -269,7 +270,7 @@ func linesBetween(fset *token.FileSet, from, end token.Pos) int {
 	return fset.Position(end).Line - fset.Position(from).Line + 1
 }
 
-// longest returns the number of lines of the longest function.
+// longest measures the number of lines of the longest function.
 func (m *module) longest() figure {
 	lengths, most := map[string]int{}, 0
 	for _, p := range m.packages {
@@ -283,9 +284,8 @@ func (m *module) longest() figure {
 	return figure{value: strconv.Itoa(most), text: "lines in the longest function", examples: top(lengths, 3)}
 }
 
-// exported returns the number of exported top-level names that no other package uses, including tests. It does not
-// count the names of an API. A type is considered used if it is part of the declaration of a name that is used. A
-// constant is considered used if its type is used.
+// exported counts the exported top-level names that no other package uses, including tests. It does not count the names
+// of an API. A type is used if it is part of the declaration of a used name. A constant is used if its type is used.
 func (m *module) exported() figure {
 	used := map[string]bool{}
 	for _, p := range m.users {
