@@ -124,9 +124,9 @@ type BackupRecordSpec struct {
 	//
 	// +optional
 	Archive *Archive `json:"archive,omitempty"`
-	// AnnouncedAt is the time at which the backup was announced. It is set only in a BackupRecord that was recreated
-	// from backup metadata, so that the order of the backups is preserved. If unset, it is the creation time of the
-	// BackupRecord.
+	// AnnouncedAt is the time at which the first BackupRecord of the backup was created, before the backup began. It is set
+	// only in a BackupRecord that was recreated from backup metadata, so that the order of the backups is preserved.
+	// Otherwise, it is the creation time of the BackupRecord.
 	//
 	// +optional
 	AnnouncedAt *metav1.Time `json:"announcedAt,omitempty"`

@@ -240,7 +240,7 @@ type AdoptedBackup struct {
 	//
 	// +optional
 	Instance string `json:"instance,omitempty"`
-	// AnnouncedAt is the time at which the backup was announced.
+	// AnnouncedAt is the time at which the controller created the BackupRecord of the backup, before the backup began.
 	//
 	// +optional
 	AnnouncedAt *metav1.Time `json:"announcedAt,omitempty"`
@@ -284,7 +284,7 @@ const MaxAdopted = 500
 
 // A StoreRecord reports the result of a request to recreate a BackupRecord.
 type StoreRecord struct {
-	// Asked is the prefix of the requested backup in the store.
+	// Asked is the prefix in the store of the backup whose BackupRecord was requested.
 	Asked string `json:"asked"`
 	// Made is true once the BackupRecord exists.
 	//

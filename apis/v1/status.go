@@ -286,8 +286,8 @@ type InternalStatus struct {
 	// +optional
 	Credentials *CredentialsStatus `json:"credentials,omitempty"`
 
-	// Certified is true if the server's pod mounts the certificate. A pod from an earlier release does not until its
-	// next restart. The controller does not log in to such a server.
+	// Certified is true if the server's pod mounts the certificate. A pod of an earlier release does not mount it until
+	// the pod is replaced. Until then, the controller does not log in to the server.
 	//
 	// +optional
 	Certified bool `json:"certified,omitempty"`
@@ -299,8 +299,8 @@ type InternalStatus struct {
 	PVCDeleted bool `json:"pvcDeleted,omitempty"`
 
 	// Authorities are the certificate authorities of the server's certificates, as PEM, the oldest first. They are the
-	// ca.crt of the connection Secret. A new authority is listed here for the validity of a certificate before it signs
-	// one.
+	// ca.crt of the connection Secret. A new authority signs no certificate until it has been in this list for some time,
+	// so that clients trust it by then.
 	//
 	// +optional
 	Authorities string `json:"authorities,omitempty"`
@@ -385,7 +385,7 @@ type LastBackup struct {
 
 // A Blocker prevents an instance from running.
 type Blocker struct {
-	// Reason in one word. It is the reason of the condition Blocked.
+	// Reason of the condition Blocked, as one word such as PodFailure.
 	Reason string `json:"reason"`
 
 	// Message of the component that reported the problem first, as a single printable line.
@@ -614,7 +614,7 @@ type Recovery struct {
 type ArchivingStatus struct {
 	// OK is true while transactions are archived.
 	OK bool `json:"ok"`
-	// Message describes why they are not, and what to do.
+	// Message describes why transactions are not archived, and what to do.
 	//
 	// +optional
 	Message string `json:"message,omitempty"`
@@ -664,17 +664,19 @@ type StorageGrowthStatus struct {
 
 // A RecoverySource is the result of the search for a backup and a binary log for spec.restore.at.
 type RecoverySource struct {
-	// Choice is the restore source that was searched for.
+	// Choice is the restore source for which the controller has searched: @ with the value of spec.restore.at, after from/
+	// with the name of another instance.
 	Choice string `json:"choice"`
 	// Backup is the name of the BackupRecord with which the recovery begins. Empty if the recovery is not possible.
 	//
 	// +optional
 	Backup string `json:"backup,omitempty"`
-	// Recovery specifies the binary log. Unset if the recovery is not possible.
+	// Recovery identifies the part of the archived binary log that the recovery applies. Unset if the recovery is not
+	// possible.
 	//
 	// +optional
 	Recovery *Recovery `json:"recovery,omitempty"`
-	// Message describes why the recovery is not possible, and which times are.
+	// Message describes why the recovery is not possible, and to which times a recovery is possible.
 	//
 	// +optional
 	Message string `json:"message,omitempty"`
@@ -810,7 +812,7 @@ type ImageChangeStatus struct {
 	// From is the image of the server that last wrote the data. It is empty while the server keeps running, because
 	// the backup cannot be taken.
 	From string `json:"from"`
-	// Fence is true while the server must not run.
+	// Fence is true while the server must not run, because its data is being copied.
 	//
 	// +optional
 	Fence bool `json:"fence,omitempty"`
@@ -839,9 +841,9 @@ func (c *ImageChangeStatus) MayStart(served string) bool {
 
 // A BackupScheduleStatus reports when scheduled backups are due.
 type BackupScheduleStatus struct {
-	// Schedule of the spec that the other fields describe.
+	// Schedule is the cron expression for which NextAt was computed.
 	Schedule string `json:"schedule"`
-	// TimeZone of the spec that the other fields describe.
+	// TimeZone is the time zone for which NextAt was computed.
 	//
 	// +optional
 	TimeZone string `json:"timeZone,omitempty"`
@@ -899,7 +901,7 @@ func ScheduledBackupText(minute string) string { return "the scheduled backup of
 type LastBackupStatus struct {
 	// Request is the name of the Backup that requested this backup. For a scheduled backup, it is the scheduled minute.
 	Request string `json:"request"`
-	// UID of that Backup.
+	// UID of the Backup that requested this backup.
 	//
 	// +optional
 	UID types.UID `json:"uid,omitempty"`
@@ -915,7 +917,7 @@ type LastBackupStatus struct {
 	Method BackupMethod `json:"method,omitempty"`
 	// BegunAt is the time at which the backup started.
 	BegunAt metav1.Time `json:"begunAt"`
-	// Fence is true while the server must not run.
+	// Fence is true while the server must not run, because its data is being copied.
 	//
 	// +optional
 	Fence bool `json:"fence,omitempty"`

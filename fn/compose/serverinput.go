@@ -35,7 +35,7 @@ func templateInputOf(s v1.MySQLSpec, image string) templateInput {
 	}
 }
 
-// facts are the inputs of the server's pod and its my.cnf that are not in the templateInput: the identity of the
+// facts are the inputs of the server's pod and of my.cnf that are not in the templateInput. They are the identity of the
 // instance, the platform's settings, and the state of the instance.
 type facts struct {
 	engine   engine
