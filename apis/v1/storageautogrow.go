@@ -22,8 +22,8 @@ type StorageAutogrow struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([1-9]|[1-8][0-9]|90)%$')",message="below must be a percentage from 1% to 90%, such as 15%"
 	Below string `json:"below,omitempty"`
 
-	// By is the size by which the volume grows each time. It is a percentage of the volume, from 1% to 100%, or a quantity such as 10Gi. The new
-	// size is rounded up to whole Gi. The default is 20%.
+	// By is the size by which the volume grows each time. It is a percentage of the volume, from 1% to 100%, or a
+	// quantity such as 10Gi. The new size is rounded up to whole Gi. The default is 20%.
 	//
 	// +optional
 	// +kubebuilder:default="20%"
