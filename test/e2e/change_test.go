@@ -93,13 +93,13 @@ func TestChangeInPlace(t *testing.T) {
 	if now := s.Pods().MustFindServer(t).UID; now != uid {
 		t.Errorf("the server was restarted: it was in pod %s, and is in %s", uid, now)
 	}
-	s.Set(t, map[string]any{"image": "mysql:9.7", "database": "later"})
+	s.Set(t, map[string]any{"image": newestImage, "database": "later"})
 	framework.Eventually(t, "the other image", func(ctx context.Context) error {
 		p, err := s.Pods().FindServer(ctx)
 		if err != nil {
 			return err
 		}
-		if image := p.Spec.Containers[0].Image; p.UID == uid || image != "mysql:9.7" {
+		if image := p.Spec.Containers[0].Image; p.UID == uid || image != newestImage {
 			return fmt.Errorf("pod %s runs %s", p.Name, image)
 		}
 		return framework.HasCondition(ctx, s.Claim, "Ready")

@@ -43,8 +43,8 @@ func TestImageChange(t *testing.T) {
 
 	s.Client().MustQuery(t, fmt.Sprintf(oneRow, 1000))
 	before = s.Client().MustQuery(t, framework.Rows)
-	s.Set(t, map[string]any{"image": "mysql:9.7"})
-	runsImage(t, s, "mysql:9.7")
+	s.Set(t, map[string]any{"image": newestImage})
+	runsImage(t, s, newestImage)
 	s.Client().SeesRows(t, before)
 	s.Backups().AreVerified(t, 2)
 	back := s.Backups().Newest(t).GetName()

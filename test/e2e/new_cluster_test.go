@@ -74,7 +74,7 @@ func leavesLegacy(t *testing.T) *legacy {
 	}
 	l.oldest = crm.Backups().Only(t).GetName()
 	ledger := orders.Neighbour(t, "ledger")
-	ledger.Spec["image"], ledger.Spec["backup"] = "mysql:9.7", map[string]any{"storeRef": map[string]any{"name": b.GetName()}}
+	ledger.Spec["image"], ledger.Spec["backup"] = newestImage, map[string]any{"storeRef": map[string]any{"name": b.GetName()}}
 	ledger.Begin(t)
 	isRecoverable(t, ledger)
 	l.rows, l.moment = loseRows(t, ledger)
@@ -133,7 +133,7 @@ func (l *legacy) comesBack(t *testing.T) {
 		}
 	}
 	ledger := orders.Neighbour(t, "ledger")
-	ledger.Spec["image"] = "mysql:9.7"
+	ledger.Spec["image"] = newestImage
 	ledger.Spec["backup"], ledger.Spec["restore"] = storedIn(b.GetName()), map[string]any{"at": l.moment}
 	ledger.Create(t)
 	if got := ledger.Client().FirstAnswer(t, framework.Rows); got != l.rows {

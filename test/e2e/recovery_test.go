@@ -18,6 +18,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
+// newestImage is the image of the newest MySQL release that the tests have.
+const newestImage = "mysql:9.7"
+
 // TestRecovery deletes rows with a DELETE without WHERE, and recovers a second instance to the time before, while the
 // first instance is running. The second instance must have the rows. Its plan must contain the last recovered
 // transaction, and a time before the first backup must be refused with the possible range. At the end, the first
@@ -27,7 +30,7 @@ func TestRecovery(t *testing.T) {
 	s3 := startS3(t)
 	b := offersStore(t, s3, newStoreKey(t, s3.namespace))
 	s := framework.NewServer(t, framework.ClassComposition)
-	s.Spec["image"] = "mysql:9.7"
+	s.Spec["image"] = newestImage
 	s.Spec["backup"] = map[string]any{"storeRef": map[string]any{"name": b.GetName()}}
 	s.Begin(t)
 	isRecoverable(t, s)

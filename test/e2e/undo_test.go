@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -21,7 +22,7 @@ func TestUndo(t *testing.T) {
 	s3 := startS3(t)
 	b := offersStore(t, s3, newStoreKey(t, s3.namespace))
 	s := framework.NewServer(t, framework.ClassComposition)
-	s.Spec["image"] = "mysql:9.7"
+	s.Spec["image"] = newestImage
 	s.Spec["backup"] = map[string]any{"storeRef": map[string]any{"name": b.GetName()}, "continuous": map[string]any{}}
 	s.Begin(t)
 	isRecoverable(t, s)
@@ -56,7 +57,7 @@ func TestUndo(t *testing.T) {
 	if got := query(items); got != cascaded {
 		t.Errorf("want the rows\n%s\ngot\n%s", cascaded, got)
 	}
-	if got := query("SELECT COUNT(*) FROM test WHERE id >= 10000"); got != fmt.Sprint(later) {
+	if got := query("SELECT COUNT(*) FROM test WHERE id >= 10000"); got != strconv.Itoa(later) {
 		t.Errorf("%s of %d later rows", got, later)
 	}
 
