@@ -68,8 +68,8 @@ func checkPVC(r *resolved, volume string) error {
 	c := r.Observed.DataPVC
 	if c.Status.Phase == corev1.ClaimLost {
 		return newRefusal(v1.ReasonVolumeLost,
-			"PersistentVolumeClaim %s has lost its volume %q. Create that PersistentVolume again for the same storage, or "+
-				"delete the claim and create it again to restore the newest backup",
+			"PersistentVolumeClaim %s has lost its volume %q. Create that PersistentVolume again for the same storage. Or "+
+				"restore the newest backup: delete the claim, skip its backup as its message says, and create it again",
 			qualifiedName(c.Namespace, c.Name), c.Spec.VolumeName)
 	}
 	if v := c.Spec.VolumeName; v != "" && volume != "" && v != volume {
@@ -143,8 +143,8 @@ func checkVolume(r *resolved) error {
 	}
 	if v == nil {
 		return newRefusal(v1.ReasonVolumeLost,
-			"PersistentVolume %q, which contains this instance's data, does not exist. Create it again for the same storage, "+
-				"or delete the claim and create it again to restore the newest backup", name)
+			"PersistentVolume %q, which contains this instance's data, does not exist. Create it again for the same storage. "+
+				"Or restore the newest backup: delete the claim, skip its backup as its message says, and create it again", name)
 	}
 	if ref := v.Spec.ClaimRef; ref != nil &&
 		(ref.Namespace != r.instance.Namespace || ref.Name != r.instance.DataPVCName()) {
