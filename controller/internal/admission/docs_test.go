@@ -41,6 +41,7 @@ func TestRequireBackup(t *testing.T) {
 		}
 		return u
 	}
+	const noDiscard, noSkip = "Discard is not allowed", "skip-backup is not allowed"
 	namespaced := with("Discard", "")
 	namespaced.SetAPIVersion(v1.GroupVersion.String())
 	cases := map[string]struct {
@@ -48,18 +49,30 @@ func TestRequireBackup(t *testing.T) {
 		new, old *unstructured.Unstructured
 		want     string
 	}{
-		"Plain":     {reason: "A new claim without either setting is allowed.", new: with("", "")},
-		"Backup":    {reason: "The default can be set explicitly.", new: with("Backup", "")},
-		"Discard":   {reason: "A new claim must not discard data.", new: with("Discard", ""), want: "Discard is not allowed"},
-		"NoClaim":   {reason: "A MySQL without a claim has the same rule.", new: namespaced, want: "Discard is not allowed"},
-		"Change":    {reason: "A change to Discard is refused.", new: with("Discard", ""), old: with("", ""), want: "Discard is not allowed"},
-		"Dying":     {reason: "The change is refused also during the deletion.", new: dying(with("Discard", "")), old: dying(with("Backup", "")), want: "Discard is not allowed"},
-		"Kept":      {reason: "Crossplane can update a claim that had the value before.", new: with("Discard", ""), old: with("Discard", "")},
-		"Skip":      {reason: "The annotation is refused.", new: with("", "uid"), old: with("", ""), want: "skip-backup is not allowed"},
-		"SkipNew":   {reason: "The annotation is refused on a new claim.", new: with("", "uid"), want: "skip-backup is not allowed"},
-		"OtherSkip": {reason: "A different value of the annotation is refused.", new: with("", "uid"), old: with("", "other"), want: "skip-backup is not allowed"},
-		"KeptSkip":  {reason: "Crossplane can update a claim that had the annotation before.", new: with("", "uid"), old: with("", "uid")},
-		"Unskipped": {reason: "The annotation can be removed.", new: with("", ""), old: with("", "uid")},
+		"Plain": {reason: "A new claim without either setting is allowed.",
+			new: with("", "")},
+		"Backup": {reason: "The default can be set explicitly.",
+			new: with("Backup", "")},
+		"Discard": {reason: "A new claim must not discard data.",
+			new: with("Discard", ""), want: noDiscard},
+		"NoClaim": {reason: "A MySQL without a claim has the same rule.",
+			new: namespaced, want: noDiscard},
+		"Change": {reason: "A change to Discard is refused.",
+			new: with("Discard", ""), old: with("", ""), want: noDiscard},
+		"Dying": {reason: "The change is also refused during the deletion.",
+			new: dying(with("Discard", "")), old: dying(with("Backup", "")), want: noDiscard},
+		"Kept": {reason: "Crossplane can update a claim that had the value before.",
+			new: with("Discard", ""), old: with("Discard", "")},
+		"Skip": {reason: "The annotation is refused.",
+			new: with("", "uid"), old: with("", ""), want: noSkip},
+		"SkipNew": {reason: "The annotation is refused on a new claim.",
+			new: with("", "uid"), want: noSkip},
+		"OtherSkip": {reason: "A different value of the annotation is refused.",
+			new: with("", "uid"), old: with("", "other"), want: noSkip},
+		"KeptSkip": {reason: "Crossplane can update a claim that had the annotation before.",
+			new: with("", "uid"), old: with("", "uid")},
+		"Unskipped": {reason: "The annotation can be removed.",
+			new: with("", ""), old: with("", "uid")},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
