@@ -276,6 +276,10 @@ var typists = map[string]typist{
 		"test/e2e/recovery_test.go", `"--at", moment, "--dry-run"`},
 	"kubectl mysql restore --from mysql-instance --to mysql-before --at 2026-11-22T18:00:00.25Z": {
 		"test/e2e/recovery_test.go", `"--from", s.Name, "--to", another.Name, "--at", moment`},
+	"kubectl mysql restore --from mysql-instance --to mysql-before --at before:3e11fa47-71ca-11e1-9e33-c80aa9429562:23": {
+		"test/e2e/recovery_test.go", `"--from", s.Name, "--to", another.Name, "--at", moment`},
+	"kubectl mysql restore --from mysql-instance --to mysql-after --at 3e11fa47-71ca-11e1-9e33-c80aa9429562:23": {
+		"test/e2e/recovery_test.go", `"--from", s.Name, "--to", another.Name, "--at", moment`},
 	"kubectl mysql undo mysql-instance --before 2026-11-22T18:00:00Z --table shop.orders": {
 		"test/e2e/undo_test.go", `"mysql", "undo", s.Name, "--before", moment, "--yes"`},
 	"kubectl mysql undo mysql-instance --before 3e11fa47-71ca-11e1-9e33-c80aa9429562:23": {
