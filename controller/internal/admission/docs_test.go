@@ -34,7 +34,7 @@ func TestRequireBackup(t *testing.T) {
 	with := func(policy, skip string) *unstructured.Unstructured {
 		u := claim("mysql:8.4")
 		if policy != "" {
-			u.Object["spec"].(map[string]any)["deletionPolicy"] = policy //nolint:forcetypeassert // See claim.
+			u.Object["spec"].(map[string]any)["deletionPolicy"] = policy
 		}
 		if skip != "" {
 			u.SetAnnotations(map[string]string{v1.AnnotationSkipBackup: skip})
