@@ -130,8 +130,8 @@ type BackupRecordSpec struct {
 	//
 	// +optional
 	AnnouncedAt *metav1.Time `json:"announcedAt,omitempty"`
-	// CompletedAt is the time at which the Job of the backup completed. The data is from an earlier time. Unset until the
-	// archive has been written, and for backups of releases that did not store it.
+	// CompletedAt is the time at which the archive in a BackupStore was completed, by the clock of the Job's node. The data
+	// is from an earlier time. Unset until the archive has been written, and for an archive on a volume.
 	//
 	// +optional
 	CompletedAt *metav1.Time `json:"completedAt,omitempty"`

@@ -1,9 +1,12 @@
 package backup
 
 import (
+	"encoding/json"
 	"path"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/catalog"
@@ -54,8 +57,20 @@ func verifiedSpec(s *instance.State) v1.BackupRecordSpec {
 		spec.Archive.PVCName, spec.Archive.Path = s.Instance.BackupPVCName(), path.Join(s.Attempt().Record, catalog.ArchiveName)
 	}
 	spec.Version, spec.CleanShutdown = report.Version, report.CleanShutdown
-	spec.CompletedAt = s.BackupJob.Status.CompletionTime.DeepCopy()
+	spec.CompletedAt = finishedAt(report.Manifest)
 	return spec
+}
+
+// finishedAt returns the time at which an archive in a store was completed, from its manifest. It returns nil for an archive
+// on a volume, because its Job does not report the manifest.
+func finishedAt(manifest json.RawMessage) *metav1.Time {
+	var m struct {
+		FinishedAt time.Time `json:"finishedAt"`
+	}
+	if err := json.Unmarshal(manifest, &m); err != nil || m.FinishedAt.IsZero() {
+		return nil
+	}
+	return &metav1.Time{Time: m.FinishedAt.Truncate(time.Second)}
 }
 
 // markVerified updates the BackupRecord from the catalog entry.

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -396,14 +397,13 @@ func TestStoreChanges(t *testing.T) {
 	if r := remote(begins.Changes); r.Store != modelStore || r.Prefix != dir || r.Archive != "" {
 		t.Errorf("a backup may write %+v", r)
 	}
-	completed := metav1.NewTime(now.Add(-time.Minute))
-	publishes := Next(fenced(toStore, withJob(sent), func(s *instance.State) {
-		s.BackupJob.Status.CompletionTime = &completed
-	}))
+	completed := metav1.NewTime(now.Add(-time.Minute).Truncate(time.Second))
+	manifest := fmt.Sprintf(`{"format":1,"finishedAt":%q}`, completed.UTC().Format(time.RFC3339Nano))
+	publishes := Next(fenced(toStore, withJob(sent, func(j *instance.Job) { j.Report.Manifest = json.RawMessage(manifest) })))
 	want := "Patch XMySQL, Patch PersistentVolume, Patch PersistentVolumeClaim, Publish BackupRecord"
 	if r := remote(publishes.Changes); verbs(publishes.Changes) != want ||
 		r.Entry.Spec.Archive.Path != dir+"/k7v2m9xw4q.tar.zst.age" || r.Entry.Spec.Archive.PVCName != "" ||
-		string(r.Entry.Manifest) != `{"format":1}` || !completed.Equal(r.Entry.Spec.CompletedAt) {
+		string(r.Entry.Manifest) != manifest || !completed.Equal(r.Entry.Spec.CompletedAt) {
 		t.Errorf("got %s, %+v", verbs(publishes.Changes), r)
 	}
 	if got := verbs(Next(fenced(toStore, entryInStore)).
