@@ -235,7 +235,10 @@ func (s *Stream) readState() error {
 	if err != nil {
 		return fmt.Errorf("cannot read the state of the binary log: %w", err)
 	}
-	s.State.ServerUUID, s.State.ExpireAfter = text[0], time.Duration(expire)*time.Second
+	s.State.ServerUUID = text[0]
+	if s.State.ExpireAfter, err = s.readExpiry(expire); err != nil {
+		return err
+	}
 	switch {
 	case text[3] != "ON":
 		return fmt.Errorf("%w: gtid_mode is %s, but must be ON", ErrUnsuitable, text[3])
@@ -249,6 +252,19 @@ func (s *Stream) readState() error {
 	}
 	s.State.Purged, err = ParseSet(text[2])
 	return err
+}
+
+// readExpiry returns the time after which the server deletes its binary log files, or 0 if it does not delete them.
+func (s *Stream) readExpiry(seconds int64) (time.Duration, error) {
+	r, err := s.conn.Execute("SHOW VARIABLES LIKE 'binlog_expire_logs_auto_purge'") // Only MySQL 8.0.29 and later have it.
+	if err != nil {
+		return 0, fmt.Errorf("cannot read the state of the binary log: %w", err)
+	}
+	defer r.Close()
+	if value, err := r.GetString(0, 1); err == nil && value == "OFF" {
+		return 0, nil
+	}
+	return time.Duration(seconds) * time.Second, nil
 }
 
 func (s *Stream) parsePart(e event) (p Part, ok bool, err error) {

@@ -3,6 +3,7 @@ package logarchive
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path"
 	"slices"
 
@@ -158,27 +159,41 @@ func (r Reader) FindStep(ctx context.Context, last *Last, micros uint64) (step *
 		if number < 1 {
 			return nil, true, nil
 		}
-		m, err := r.Segment(ctx, last.Timeline, number)
+		m, err := r.neededSegment(ctx, last.Timeline, number)
 		switch {
-		case store.Is(err, store.NotFound): // It was pruned, so that the earlier ones were pruned, too.
-			return nil, true, nil
 		case err != nil:
 			return nil, false, err
+		case m == nil: // It was pruned, so that the earlier ones were pruned, too.
+			return nil, true, nil
 		case m.MakesAmbiguous(micros):
 			return m.Manifest, true, nil
 		case m.MaxTime <= micros || number == 1:
 			return nil, true, nil
 		}
-		before, err := r.Segment(ctx, last.Timeline, number-1)
-		switch {
-		case store.Is(err, store.NotFound):
-			return nil, true, nil
-		case err != nil:
-			return nil, false, err
+		before, err := r.neededSegment(ctx, last.Timeline, number-1)
+		if err != nil || before == nil {
+			return nil, err == nil, err
 		}
 		number = before.SteppedAt
 	}
 	return nil, false, nil
+}
+
+// neededSegment returns a segment, or nil if it was pruned. If its manifest is lost, the error is ErrDamaged.
+func (r Reader) neededSegment(ctx context.Context, t Timeline, number int64) (*Last, error) {
+	m, err := r.Segment(ctx, t, number)
+	if !store.Is(err, store.NotFound) {
+		return m, err
+	}
+	h, err := r.head(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	first, err := r.firstNumber(ctx, t, max(h.First, 1), number)
+	if err != nil || first == number { // No earlier segment exists.
+		return nil, err
+	}
+	return nil, fmt.Errorf("%w: the manifest of segment %d is missing", ErrDamaged, number)
 }
 
 // findFirst returns the first segment of a timeline for which a condition is true, or the last segment. The condition
@@ -258,11 +273,18 @@ func (r Reader) lastNumber(ctx context.Context, t Timeline) (last int64, err err
 	return last, err
 }
 
+// maxProbed is the maximum number of segments that may have been pruned since the head was written. Beyond it, firstNumber
+// bisects, and takes a lost manifest for a pruned one.
+const maxProbed = 3 * maxPruned
+
 // firstNumber returns the number of the first segment from low to high. Segments are deleted in the order of their
 // numbers, and segment high must exist. If segment low exists, low is the result even if later manifests are lost.
 func (r Reader) firstNumber(ctx context.Context, t Timeline, low, high int64) (int64, error) {
-	if exists, err := r.hasSegment(ctx, t, low); err != nil || exists {
-		return low, err
+	for range maxProbed {
+		if exists, err := r.hasSegment(ctx, t, low); err != nil || exists || low >= high {
+			return low, err
+		}
+		low++
 	}
 	for low < high {
 		middle := (low + high) / 2

@@ -37,6 +37,7 @@ const (
 	namesRanges  = `Possible is \d{4}-\d\d-\d\dT.* to \d{4}-`
 	namesSegment = `^segment \d+ of the archived log, which begins at \d{4}-`
 	namesChain   = `the archived binary log is damaged: |manifest of segment \d+ was replaced|/\d{10}\.json does not exist, but a later part`
+	namesHidden  = `no readable manifest`
 	hidesTime    = `manifest of segment \d+ of the archived log is damaged or missing, so it is unknown`
 	namesTwice   = `exists twice in the archived binary log.*` + namesRanges
 	namesClock   = `clock of the server went backwards`
@@ -72,11 +73,11 @@ var kinds = []kind{
 		return h.lost(h.gap, "", namesRanges+"|An older backup is required")
 	}},
 	{"transaction in the damage", hasDamage, func(h *prepared) (target, bool) {
-		return h.lost(h.gap, "", namesSegment+"|"+namesChain+"|"+hidesTime)
+		return h.lost(h.gap, "", namesSegment+"|"+namesChain+"|"+hidesTime+"|"+namesHidden)
 	}},
 	{"time in the gap", hasGap, func(h *prepared) (target, bool) { return h.lost(h.gap, "time", namesRanges) }},
 	{"time in the damage", hasDamage, func(h *prepared) (target, bool) {
-		return h.lost(h.gap, "time", namesSegment+"|"+namesChain+"|"+hidesTime)
+		return h.lost(h.gap, "time", namesSegment+"|"+namesChain+"|"+hidesTime+"|"+namesHidden)
 	}},
 	{"time before the fault", always, func(h *prepared) (target, bool) { return h.time(h.before, -1) }},
 	{"time after the fault", hasAfter, func(h *prepared) (target, bool) { return h.time(h.after, -1) }},
@@ -334,8 +335,12 @@ func (h *prepared) time(s span, index int) (target, bool) {
 	if moment.IsZero() {
 		return target{}, false
 	}
-	return target{text: h.textOf(moment), epoch: s.epoch, index: -1,
-		moment: moment.Truncate(time.Microsecond), refusal: h.refusalOf(s, true), mayBeRefused: h.mayRefuse(s, true)}, true
+	out := target{text: h.textOf(moment), epoch: s.epoch, index: -1,
+		moment: moment.Truncate(time.Microsecond), refusal: h.refusalOf(s, true), mayBeRefused: h.mayRefuse(s, true)}
+	if h.fault.isLast && moment.After(h.archiver.state().Until) {
+		out.mayBeRefused = namesRanges // The last transaction was acknowledged after it was committed.
+	}
+	return out, true
 }
 
 // timeOfBegin returns a target with the time at which the transaction at a position began.

@@ -60,14 +60,19 @@ func NewPreview(ctx context.Context, t Target, b Base, l Line, log logarchive.Re
 	}
 	out := &Preview{}
 	hasAllSteps := true
+	var doubt error
 	if t.Time > 0 {
-		if hasAllSteps, err = CheckSteps(ctx, t, l.Last, log); err != nil {
+		hasAllSteps, doubt, err = checkSteps(ctx, t, l, log)
+		if err != nil {
 			return nil, err
 		}
 	}
 	end, err := p.findEnd(ctx, out, first.Number)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case doubt != nil:
+		return nil, out.refuseDoubtful(t, doubt)
 	}
 	if out.End = end; !hasAllSteps {
 		out.addUnknown(fmt.Sprintf("The clock of the server went backwards more than %d times. Only the recovery itself checks "+
@@ -97,19 +102,32 @@ func (p *previewing) Begin(b binlog.Begin) (bool, error) { return p.cut.decideNe
 // Part implements binlog.Visitor.
 func (*previewing) Part([]byte, bool) error { return nil }
 
-// CheckSteps returns an error if a time is ambiguous because the clock of the server went backwards. It returns false if the
-// clock went backwards too often, so that not all of the segments were read.
-func CheckSteps(ctx context.Context, t Target, last *logarchive.Last, log logarchive.Reader) (isComplete bool, err error) {
-	step, isComplete, err := log.FindStep(ctx, last, t.Time)
+// IsStillClear reports whether a target is as clear as it was when an earlier preview was made, although the archive has
+// grown since then.
+func IsStillClear(ctx context.Context, t Target, l Line, log logarchive.Reader) (bool, error) {
+	if t.Time == 0 {
+		return true, nil
+	}
+	isComplete, doubt, err := checkSteps(ctx, t, l, log)
+	return isComplete && doubt == nil, err
+}
+
+// checkSteps returns an error if a time is ambiguous because the clock of the server went backwards. It returns false if the
+// clock went backwards too often, so that not all of the segments were read. doubt is the damage of the archive because of
+// which a step of the clock may be unknown, or nil.
+func checkSteps(ctx context.Context, t Target, l Line, log logarchive.Reader) (isComplete bool, doubt, err error) {
+	step, isComplete, err := log.FindStep(ctx, l.Last, t.Time)
 	switch {
+	case errors.Is(err, logarchive.ErrDamaged):
+		return false, err, nil
 	case err != nil:
-		return false, err
+		return false, nil, err
 	case step != nil:
-		return false, exit.With(agent.ExitTarget, "%s is ambiguous, because the clock of the server went backwards there. Recover "+
+		return false, nil, exit.With(agent.ExitTarget, "%s is ambiguous, because the clock of the server went backwards there. Recover "+
 			"to a GTID instead of a time. The transactions from %s to %s are %.300s", t, Target{Time: step.FirstTime},
 			Target{Time: step.MaxTime}, step.GTIDs)
 	}
-	return isComplete, nil
+	return isComplete, l.Damage, nil
 }
 
 // maxAfterEnd is the maximum number of manifests after the end of a recovery that are compared with the chain.
@@ -152,6 +170,9 @@ func (p *previewing) findEnd(ctx context.Context, out *Preview, first int64) (*l
 	if err != nil {
 		return nil, err
 	}
+	if p.Time == 0 && !Contains(end.Manifest, p.GTID) {
+		return nil, exit.Damaged("no readable manifest contains transaction %s", p.GTID)
+	}
 	before, err := p.segment(ctx, end.Number-1)
 	switch {
 	case err != nil && !errors.Is(err, logarchive.ErrDamaged):
@@ -179,11 +200,12 @@ func (p *previewing) findEnd(ctx context.Context, out *Preview, first int64) (*l
 func (p *previewing) readEnd(ctx context.Context, out *Preview, before, end *logarchive.Last) (_ *logarchive.Last, isRead bool,
 	_ error) {
 	for {
+		isReached := p.isReached(end.Manifest) // Not after a damaged segment was read.
 		reason, err := p.readSegment(ctx, end.Manifest)
 		if err != nil {
 			err = fmt.Errorf("segment %d of the archived log, which begins at %s: %w", end.Number,
 				Target{Time: end.FirstTime}, err)
-			if !isDamage(err) || !p.isReached(end.Manifest) || before == nil {
+			if !isDamage(err) || !isReached || before == nil {
 				return nil, false, err
 			}
 			out.Last, out.Next = lastOf(before.Manifest), &binlog.Begin{Time: end.FirstTime}
@@ -203,6 +225,8 @@ func (p *previewing) readEnd(ctx context.Context, out *Preview, before, end *log
 			out.addUnknown("The first transaction that is not included is unknown, because the next segment of the archived log " +
 				"is damaged or missing")
 			return end, true, nil
+		case errors.Is(err, logarchive.ErrDamaged):
+			return nil, false, exit.Damaged("segment %d of the archived log: %w", end.Number+1, err)
 		case err != nil:
 			return nil, false, err
 		case next == nil:
@@ -210,6 +234,12 @@ func (p *previewing) readEnd(ctx context.Context, out *Preview, before, end *log
 		}
 		before, end = end, next
 	}
+}
+
+// Contains reports whether a segment contains a transaction.
+func Contains(m *logarchive.Manifest, g binlog.GTID) bool {
+	set, err := binlog.ParseSet(m.GTIDs)
+	return err == nil && set.Has(g)
 }
 
 // hasGTID reports whether the target is a transaction, and that transaction was the last one that was read.
@@ -355,4 +385,14 @@ func (p *Preview) addUnknown(text string) {
 		text = p.Unknown + ". " + text
 	}
 	p.Unknown = text
+}
+
+// refuseDoubtful returns the error for a time that may be ambiguous because of a damage of the archive.
+func (p *Preview) refuseDoubtful(t Target, damage error) error {
+	last := ""
+	if p.Last != nil && p.Last.GTID != (binlog.GTID{}) {
+		last = fmt.Sprintf(". If the clock did not go backwards, recover to the last transaction up to that time, %s", p.Last.GTID)
+	}
+	return exit.With(agent.ExitTarget, "%s may be ambiguous: %w. In that part, the clock of the server may have gone backwards%s",
+		t, damage, last)
 }

@@ -43,12 +43,12 @@ func (s *countingSource) Decrypt(ctx context.Context, key string, raw io.Reader)
 // preview returns the preview of a recovery from a backup that began at the commit time of transaction base.
 func (a *archive) preview(t *testing.T, target Target, base int, s Source) (*Preview, error) {
 	t.Helper()
-	last, _, err := a.reader().LastReadable(t.Context(), a.log.Timeline)
+	last, damage, err := a.reader().LastReadable(t.Context(), a.log.Timeline)
 	if err != nil {
 		t.Fatal(err)
 	}
 	begun := time.UnixMicro(int64(a.transactions[base-1].Time)) //nolint:gosec // A time.
-	return NewPreview(t.Context(), target, Base{Begun: begun}, Line{Last: last}, a.reader(), s)
+	return NewPreview(t.Context(), target, Base{Begun: begun}, Line{Last: last, Damage: damage}, a.reader(), s)
 }
 
 // TestPreviewIsTrue compares previews with recoveries, for each time at or next to a commit and for each transaction. The
@@ -167,6 +167,12 @@ func TestDamageAfterTheEnd(t *testing.T) {
 							}
 							continue
 						}
+						if object == "Manifest" && number == 6 && target.Time > 0 { // The clock may have gone backwards in that segment.
+							if err == nil || !strings.Contains(err.Error(), "may be ambiguous") {
+								t.Errorf("%s: want a refusal, got %v, %v", target, got, err)
+							}
+							continue
+						}
 						if err != nil {
 							t.Errorf("%s: %v", target, err)
 							continue
@@ -174,6 +180,41 @@ func TestDamageAfterTheEnd(t *testing.T) {
 						a.replayTo(t, got.End, target)
 					}
 				})
+			}
+		}
+	}
+}
+
+// TestDamagedTarget checks that a recovery is refused if the segment of its target is damaged after the target, or if its
+// manifest is lost and the backup is later.
+func TestDamagedTarget(t *testing.T) {
+	whole := newArchive(t, nil)
+	a := whole.clone()
+	a.edit(t, 3, func(raw []byte) []byte { return append(raw, 0) })
+	if got, err := a.preview(t, Target{GTID: a.transactions[12].GTID}, 1, a); err == nil ||
+		!strings.Contains(err.Error(), "its manifest says") {
+		t.Errorf("damaged after the transaction: got %+v, %v", got, err)
+	}
+	a = whole.clone()
+	a.objects.Set(a.log.Timeline.ManifestKey(3), nil)
+	if got, err := a.preview(t, Target{GTID: a.transactions[12].GTID}, 28, a); err == nil ||
+		!strings.Contains(err.Error(), "no readable manifest") {
+		t.Errorf("lost: got %+v, %v", got, err)
+	}
+}
+
+// TestHiddenStep checks that a time is refused if the manifest of the segment in which the clock was set back is lost or
+// damaged. The refusal names the last transaction up to the time.
+func TestHiddenStep(t *testing.T) {
+	whole := newArchiveWith(t, nil, map[int]time.Duration{12: 6 * time.Second, 23: -7 * time.Second})
+	for name, raw := range map[string][]byte{"Lost": nil, "Damaged": []byte("{}")} {
+		for _, number := range []int64{5, 4} { // The segment with the step, and the one before it, which refers to earlier steps.
+			a := whole.clone()
+			a.objects.Set(a.log.Timeline.ManifestKey(number), raw)
+			got, err := a.preview(t, Target{Time: a.transactions[8].Time}, 1, a)
+			if err == nil || !strings.Contains(err.Error(), "may be ambiguous") ||
+				!strings.Contains(err.Error(), a.transactions[8].GTID.String()) {
+				t.Errorf("%s manifest %d: got %+v, %v", name, number, got, err)
 			}
 		}
 	}

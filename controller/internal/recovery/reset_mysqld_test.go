@@ -9,6 +9,26 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/binlog"
 )
 
+// TestRealExpiry checks the time after which a server says that it deletes its binary log.
+func TestRealExpiry(t *testing.T) {
+	i := newInstance(t)
+	for statement, want := range map[string]time.Duration{
+		"SET GLOBAL binlog_expire_logs_auto_purge = ON, GLOBAL binlog_expire_logs_seconds = 3600":  time.Hour,
+		"SET GLOBAL binlog_expire_logs_auto_purge = ON, GLOBAL binlog_expire_logs_seconds = 0":     0,
+		"SET GLOBAL binlog_expire_logs_auto_purge = OFF, GLOBAL binlog_expire_logs_seconds = 3600": 0,
+	} {
+		i.exec(t, statement)
+		s, err := binlog.Connect(t.Context(), binlog.Source{Address: i.socket(), User: "root", ServerID: 78})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.State.ExpireAfter != want {
+			t.Errorf("%s: want %s, got %s", statement, want, s.State.ExpireAfter)
+		}
+		s.Close()
+	}
+}
+
 // TestRealReset checks that an archiver notices a reset of the binary log although its connection to the server stays
 // open.
 func TestRealReset(t *testing.T) {

@@ -1,7 +1,6 @@
 package stores
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,7 +38,10 @@ func BasesOf(records []v1.BackupRecord) (bases []recovery.Base, backups []*v1.Ba
 // created again is the time of its creation.
 func completionOf(r *v1.BackupRecord) time.Time {
 	const rounding = time.Second // The times have whole seconds.
-	return cmp.Or(r.Spec.CompletedAt, r.Status.CompletionTime).Add(rounding)
+	if r.Spec.AnnouncedAt != nil && r.Spec.CompletedAt != nil {
+		return r.Spec.CompletedAt.Add(rounding)
+	}
+	return r.Status.CompletionTime.Add(rounding) // By the clock of the controller.
 }
 
 // FindRecovery returns the backup and the part of the binary log for a recovery to a time or a GTID, with a plan. The
@@ -132,6 +134,9 @@ func (c Cluster) linesOf(ctx context.Context, r *v1.BackupRecord) ([]recovery.Li
 		}
 		for _, t := range all {
 			last, damage, err := log.LastReadable(ctx, t)
+			if errors.Is(err, logarchive.ErrDamaged) {
+				return &refusedError{fmt.Errorf("no manifest of the archive that began at %s can be read: %w", t.Name(), err)}
+			}
 			if err != nil {
 				return err
 			}
@@ -146,10 +151,18 @@ func (c Cluster) linesOf(ctx context.Context, r *v1.BackupRecord) ([]recovery.Li
 		}
 		return nil
 	})
-	if errors.As(err, new(*unopenedError)) {
+	if errors.As(err, new(*unopenedError)) || errors.As(err, new(*refusedError)) {
 		return nil, err
 	}
 	return out, inStore(name, err)
+}
+
+// A location says which segments contain the transaction of a recovery. There are several if the log of the server was
+// reset, because the server then uses the same GTIDs again.
+type location struct {
+	found []located
+	// isHidden is true if a part of the archive that cannot be read may contain the transaction.
+	isHidden bool
 }
 
 // A located is a segment that contains the transaction of a recovery, with the timeline of the segment.
@@ -158,28 +171,36 @@ type located struct {
 	segment *logarchive.Manifest
 }
 
-// locate returns all segments that contain a transaction with this GTID. There are several if the log of the server
-// was reset, because the server then uses the same GTIDs again.
-func (c Cluster) locate(ctx context.Context, g binlog.GTID, bases []recovery.Base,
-	backups []*v1.BackupRecord) (out []located, err error) {
-	read := map[logarchive.Timeline]bool{}
+// locate looks for a transaction in all timelines.
+func (c Cluster) locate(ctx context.Context, g binlog.GTID, bases []recovery.Base, backups []*v1.BackupRecord) (location, error) {
+	out, read := location{}, map[logarchive.Timeline]bool{}
 	for i, b := range bases {
 		for _, l := range b.Lines {
 			until, perr := binlog.ParseSet(l.Until)
 			start, serr := binlog.ParseSet(l.Start)
-			if perr != nil || serr != nil || !until.Has(g) || start.Has(g) || read[l.Timeline] {
+			if perr != nil || serr != nil || start.Has(g) || read[l.Timeline] {
 				continue
 			}
 			read[l.Timeline] = true
+			if !until.Has(g) {
+				// The server uses its UUID also after a reset.
+				out.isHidden = out.isHidden || l.Damage != nil && len(until[g.Source]) > 0
+				continue
+			}
 			err := c.ask(ctx, backups[i].Spec.Archive.Store, func(s *Store) error {
 				m, err := s.LogOf(backups[i].LogPrefix()).Find(ctx, l.Last, g)
-				if err == nil {
-					out = append(out, located{l.Timeline, m.Manifest})
+				switch {
+				case err != nil:
+					return err
+				case !recovery.Contains(m.Manifest, g):
+					out.isHidden = true
+				default:
+					out.found = append(out.found, located{l.Timeline, m.Manifest})
 				}
-				return err
+				return nil
 			})
 			if err != nil {
-				return nil, err
+				return out, err
 			}
 		}
 	}
@@ -187,13 +208,19 @@ func (c Cluster) locate(ctx context.Context, g binlog.GTID, bases []recovery.Bas
 }
 
 // chooseLocated returns the backup and the timeline for a recovery to a transaction.
-func chooseLocated(g binlog.GTID, found []located, bases []recovery.Base) (recovery.Base, recovery.Line, error) {
-	switch len(found) {
-	case 0:
+func chooseLocated(g binlog.GTID, where location, bases []recovery.Base) (recovery.Base, recovery.Line, error) {
+	switch {
+	case len(where.found) == 0 && where.isHidden:
+		return recovery.Base{}, recovery.Line{}, fmt.Errorf("no readable manifest of the archived binary log contains transaction "+
+			"%s: its segment is damaged, missing, or was deleted because no backup needs it. %s", g, recovery.DescribeRanges(bases))
+	case len(where.found) == 0:
 		return recovery.Base{}, recovery.Line{}, fmt.Errorf("transaction %s is not in the archived binary log. %s", g,
 			recovery.DescribeRanges(bases))
-	case 1:
-		return recovery.ChooseTransaction(g, found[0].line, found[0].segment, bases)
+	case len(where.found) == 1 && where.isHidden:
+		return recovery.Base{}, recovery.Line{}, fmt.Errorf("transaction %s may exist twice, because another part of the archived "+
+			"binary log cannot be read: recover to a time instead. %s", g, recovery.DescribeRanges(bases))
+	case len(where.found) == 1:
+		return recovery.ChooseTransaction(g, where.found[0].line, where.found[0].segment, bases)
 	}
 	return recovery.Base{}, recovery.Line{}, fmt.Errorf("transaction %s exists twice in the archived binary log, because the "+
 		"log of the server was reset: recover to a time instead. %s", g, recovery.DescribeRanges(bases))

@@ -88,8 +88,8 @@ func TestChooseRecovery(t *testing.T) {
 		record v1.BackupRecord
 		// isReset is true if there is a second timeline with the same GTIDs.
 		isReset bool
-		// isDamaged is true if the manifest of the second segment is damaged.
-		isDamaged       bool
+		// damaged are the numbers of the segments of the first timeline whose manifests are damaged.
+		damaged         []int64
 		target, refusal string
 	}{
 		"Time": {reason: "The time is after the backup.",
@@ -110,7 +110,13 @@ func TestChooseRecovery(t *testing.T) {
 			record: base, isReset: true, target: source + ":8",
 			refusal: "exists twice in the archived binary log"},
 		"AfterDamage": {reason: "A damaged manifest must not prevent a recovery that does not need it.",
-			record: base, isDamaged: true, target: source + ":11"},
+			record: base, damaged: []int64{2}, target: source + ":11"},
+		"InTheDamage": {reason: "The transaction is in the damaged last segment.",
+			record: base, damaged: []int64{4}, target: source + ":11", refusal: "no readable manifest"},
+		"InALostSegment": {reason: "The transaction is in a damaged segment before the last one.",
+			record: base, damaged: []int64{2}, target: source + ":5", refusal: "no readable manifest"},
+		"HiddenTwice": {reason: "The damaged part of the first timeline may contain the same number.",
+			record: base, damaged: []int64{3, 4}, isReset: true, target: source + ":8", refusal: "may exist twice"},
 		"OnceAfterAReset": {reason: "Only the first timeline contains the transaction.",
 			record: base, isReset: true, target: source + ":12"},
 	}
@@ -131,8 +137,8 @@ func TestChooseRecovery(t *testing.T) {
 			f.addSegment(t, after(30*time.Second), after(40*time.Second), after(40*time.Second))
 			f.addSegment(t, after(-time.Hour), after(-59*time.Minute), after(40*time.Second))
 			f.writeHead(t, after(40*time.Second))
-			if tc.isDamaged {
-				if err := f.Put(t.Context(), f.line.ManifestKey(2), []byte(`{"content":{}}`)); err != nil {
+			for _, number := range tc.damaged {
+				if err := f.Put(t.Context(), f.line.ManifestKey(number), []byte(`{"content":{}}`)); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -199,9 +199,14 @@ func TestRecoveryAfterDamage(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	after := c.find(t, moment, nil)
-	if diff := cmp.Diff(before.Plan, after.Plan); diff != "" || after.Recovery.Segment != before.Recovery.Segment {
-		t.Errorf("an earlier time: %+v\n%s", after, diff)
+	id := c.transactions[3].GTID.String()
+	if got := c.find(t, moment, before); got.Plan != nil || !strings.Contains(got.Message, moment+" may be ambiguous") ||
+		!strings.Contains(got.Message, "recover to the last transaction up to that time, "+id) {
+		t.Errorf("want that an earlier time is refused with the transaction to use, got %+v", got)
+	}
+	if after := c.find(t, id, nil); after.Plan == nil || after.Recovery.Segment != before.Recovery.Segment ||
+		!cmp.Equal(before.Plan.LastTransaction, after.Plan.LastTransaction) {
+		t.Errorf("want that an earlier transaction is possible, got %+v", after)
 	}
 	want := "Possible is 2000-01-01T00:00:"
 	if got := c.find(t, c.timeOf(7), nil); !strings.Contains(got.Message, want) || !strings.Contains(got.Message,

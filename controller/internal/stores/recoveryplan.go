@@ -44,12 +44,10 @@ func (c Cluster) planRecovery(ctx context.Context, target recovery.Target, from 
 	err := c.ask(ctx, name, func(s *Store) error {
 		log := s.LogOf(from.record.LogPrefix())
 		if out.HasPlanOf(previous) {
-			out.Plan, out.Recovery = previous.Plan, previous.Recovery
-			if target.Time == 0 {
-				return nil
+			if isClear, err := recovery.IsStillClear(ctx, target, from.line, log); err != nil || isClear {
+				out.Plan, out.Recovery = previous.Plan, previous.Recovery
+				return err
 			}
-			_, err := recovery.CheckSteps(ctx, target, from.line.Last, log) // The archive has grown since then.
-			return err
 		}
 		p, err := recovery.NewPreview(ctx, target, from.base, from.line, log, segmentSource{s})
 		if err != nil {
