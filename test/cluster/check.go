@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/client"
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/machine"
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
@@ -14,7 +15,7 @@ type checkCmd struct{}
 
 func (*checkCmd) run(ctx context.Context, c state.Cluster) error {
 	p := client.NewProgress()
-	if err := client.Check(ctx, c, p); err != nil {
+	if err := client.Check(ctx, machine.Cluster, c, p); err != nil {
 		return err
 	}
 	p.Sayf("this machine can run a cluster")

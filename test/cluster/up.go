@@ -14,6 +14,7 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/client"
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/inside"
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/machine"
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
@@ -60,7 +61,7 @@ func (u *upCmd) start(ctx context.Context, c state.Cluster, p *client.Progress) 
 	if u.Port != 0 {
 		api, registry = u.Port, u.Port+1
 	}
-	if err := client.Check(ctx, c, p, api, registry); err != nil {
+	if err := client.Check(ctx, machine.Cluster, c, p, api, registry); err != nil {
 		return err
 	}
 	tools, err := client.BuildTools(ctx, c.Root, p, "kube", "core", "coredns", "helm")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/client"
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/image"
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/machine"
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/registry"
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
@@ -49,7 +50,7 @@ type makeCmd struct {
 
 func (cmd *makeCmd) run(ctx context.Context, c state.Cluster) error {
 	p := client.NewProgress()
-	if err := client.Check(ctx, c, p); err != nil {
+	if err := client.Check(ctx, machine.Images, c, p); err != nil {
 		return err
 	}
 	r := recipes{client.ImageBuilder(c, p)}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/client"
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/machine"
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
@@ -25,7 +26,7 @@ type productCmd struct {
 
 func (cmd *productCmd) run(ctx context.Context, c state.Cluster) error {
 	p := client.NewProgress()
-	if err := client.Check(ctx, c, p); err != nil {
+	if err := client.Check(ctx, machine.Images, c, p); err != nil {
 		return err
 	}
 	b := client.ImageBuilder(c, p)

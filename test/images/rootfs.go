@@ -8,6 +8,7 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/client"
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/image"
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/machine"
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
@@ -19,7 +20,7 @@ type rootfsCmd struct {
 
 func (cmd *rootfsCmd) run(ctx context.Context, c state.Cluster) error {
 	p := client.NewProgress()
-	if err := client.Check(ctx, c, p); err != nil {
+	if err := client.Check(ctx, machine.Images, c, p); err != nil {
 		return err
 	}
 	r := recipes{client.ImageBuilder(c, p)}

@@ -15,16 +15,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Minimum free space in bytes. The first build of Kubernetes needs most of the disk space, for the compiler's cache
-// and the images.
-const (
-	minDisk   = 8 << 30
-	minMemory = 4 << 30
-)
+// minMemory is the minimum of available memory in bytes.
+const minMemory = 4 << 30
 
-// sparedPart determines how much of a file system must stay free: a tenth. The product's backups refuse to use this
-// space (sparedPart in controller/internal/archive), so the tests need it in addition.
+// sparedPart determines how much of a file system must stay free for a cluster: a tenth. The product's backups refuse to
+// use this space (sparedPart in controller/internal/archive), so the tests need it in addition.
 const sparedPart = 10
+
+// A Task is something that a machine is checked for.
+type Task struct {
+	Action string // What cannot be done if there is a problem, for messages.
+	disk   uint64 // Bytes that it may write.
+	spare  bool   // A tenth of the disk must stay free.
+}
+
+// The tasks. The first build of Kubernetes needs most of the disk space of a cluster, for the compiler's cache and the
+// images. The largest other image is a server's.
+var (
+	Cluster = Task{Action: "boot a cluster", disk: 8 << 30, spare: true}
+	Images  = Task{Action: "build images", disk: 2 << 30}
+)
 
 // CgroupRoot is the mount point of the cgroups.
 const CgroupRoot = "/sys/fs/cgroup"
@@ -32,7 +42,7 @@ const CgroupRoot = "/sys/fs/cgroup"
 // NotRoot is the problem that is reported instead of all others if the user is not root.
 const NotRoot = "this is not root; namespaces, mounts and the Debian packages need it: run it with sudo"
 
-// Facts are the properties of a machine that determine whether it can run a test cluster.
+// Facts are the properties of a machine that determine whether it can do a Task.
 type Facts struct {
 	UID          int
 	Capabilities uint64 // The value of CapEff in proc_pid_status(5).
@@ -64,9 +74,9 @@ var capabilities = []struct {
 // wanted lists the required cgroup controllers, which have the same names in both cgroup versions.
 var wanted = []string{"cpu", "cpuset", "memory", "pids"}
 
-// Problems returns the problems that prevent a cluster on this machine, and that a user must fix. Each message says how
-// to fix it.
-func (f Facts) Problems() []string {
+// Problems returns the problems that prevent the task on this machine, and that a user must fix. Each message says how to
+// fix it.
+func (f Facts) Problems(task Task) []string {
 	if f.UID != 0 {
 		return []string{NotRoot}
 	}
@@ -77,12 +87,13 @@ func (f Facts) Problems() []string {
 				c.reason))
 		}
 	}
-	if f.Disk < minDisk {
-		p = append(p, fmt.Sprintf("only %s are free below %s, and %s are needed", gib(f.Disk), f.DiskPath, gib(minDisk)))
-	}
-	if spare := f.DiskTotal / sparedPart; f.Disk >= minDisk && f.Disk < spare+minDisk {
+	spare := f.DiskTotal / sparedPart
+	switch {
+	case f.Disk < task.disk:
+		p = append(p, fmt.Sprintf("only %s are free below %s, and %s are needed", gib(f.Disk), f.DiskPath, gib(task.disk)))
+	case task.spare && f.Disk < spare+task.disk:
 		p = append(p, fmt.Sprintf("only %s are free below %s; a tenth of the disk, %s, has to stay free beside the %s that are "+
-			"needed: tests of backups refuse to fill it", gib(f.Disk), f.DiskPath, gib(spare), gib(minDisk)))
+			"needed: tests of backups refuse to fill it", gib(f.Disk), f.DiskPath, gib(spare), gib(task.disk)))
 	}
 	if f.Memory < minMemory {
 		p = append(p, fmt.Sprintf("only %s of memory are available, and %s are needed", gib(f.Memory), gib(minMemory)))

@@ -24,6 +24,7 @@ func fit() Facts {
 func TestProblems(t *testing.T) {
 	cases := map[string]struct {
 		reason string
+		task   *Task // Cluster if nil.
 		change func(*Facts)
 		want   []string // The words of each problem, in order.
 	}{
@@ -43,6 +44,10 @@ func TestProblems(t *testing.T) {
 			want:   []string{"a tenth of the disk, 100.0 GiB, has to stay free"}},
 		"AlmostFull": {reason: "A tenth of the disk is free, which is just enough.",
 			change: func(f *Facts) { f.DiskTotal = 920 << 30 }},
+		"Images": {reason: "An image needs less than a cluster, and no part that stays free.", task: &Images,
+			change: func(f *Facts) { f.Disk, f.DiskTotal = 3<<30, 1000<<30 }},
+		"ImagesDisk": {reason: "The space that an image needs must be reported.", task: &Images,
+			change: func(f *Facts) { f.Disk = 1 << 30 }, want: []string{"2.0 GiB are needed"}},
 		"Memory": {reason: "The required memory must be reported.", change: func(f *Facts) { f.Memory = 1 << 30 },
 			want: []string{"4.0 GiB are needed"}},
 		"Overlay": {reason: "The module overlay may only have to be loaded.", change: func(f *Facts) { f.Overlay = false },
@@ -59,7 +64,11 @@ func TestProblems(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := fit()
 			tc.change(&f)
-			got := f.Problems()
+			task := &Cluster
+			if tc.task != nil {
+				task = tc.task
+			}
+			got := f.Problems(*task)
 			if len(got) != len(tc.want) {
 				t.Fatalf("%s\nwant %d problems, got %q", tc.reason, len(tc.want), got)
 			}
@@ -92,7 +101,7 @@ func TestLook(t *testing.T) {
 		t.Errorf("a fact is missing: %+v", f)
 	}
 	f.Ports = nil
-	if p := f.Problems(); len(p) > 0 {
+	if p := f.Problems(Cluster); len(p) > 0 {
 		t.Errorf("these tests need a machine that can run a cluster: %q", p)
 	}
 }
