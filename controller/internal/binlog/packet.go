@@ -35,7 +35,9 @@ var largePackets = make(chan struct{}, 1) //nolint:gochecknoglobals // The memor
 
 // A packet is a packet of the MySQL protocol that is being received. The server chooses its size.
 type packet struct {
-	raw     []byte
+	raw []byte
+	// begin is the number of bytes before the event in the packet.
+	begin   int
 	isLarge bool
 	freed   sync.Once
 	// begun is the time at which this packet got the memory for a large packet. received is the number of bytes that
@@ -77,12 +79,12 @@ func (p *packet) Write(part []byte) (int, error) {
 	return len(part), nil
 }
 
-// grow allocates the memory for the whole event at once. The event follows the first byte of the packet.
+// grow allocates the memory for the whole event at once.
 func (p *packet) grow() {
-	if len(p.raw) <= headerSize {
+	if len(p.raw) < p.begin+headerSize {
 		return
 	}
-	size := int64(binary.LittleEndian.Uint32(p.raw[1+9:])) + 1
+	size := int64(binary.LittleEndian.Uint32(p.raw[p.begin+9:])) + int64(p.begin)
 	if size <= maxPacket && size > int64(len(p.raw)) {
 		p.raw = append(make([]byte, 0, size), p.raw...)
 	}

@@ -52,6 +52,9 @@ type State struct {
 	Now uint64
 	// ExpireAfter is the time after which the server deletes its binary log files. 0 means never.
 	ExpireAfter time.Duration
+	// CanWait is true if the server was started for durability Store. Waits is true if commits wait until Acknowledge is
+	// called for them.
+	CanWait, Waits bool
 }
 
 // A Stream is a connection on which a server sends its binary log.
@@ -63,6 +66,10 @@ type Stream struct {
 	limit *loginConn
 	scan  scanner
 	id    uint32
+	// file is the name of the file of the log that the server sends.
+	file string
+	// isMarked is true if the last event had a semi-synchronous header.
+	isMarked bool
 	// closed is a channel that Close closes, so that a packet stops waiting for memory.
 	closed  chan struct{}
 	closing sync.Once
@@ -118,11 +125,16 @@ func Connect(ctx context.Context, s Source) (*Stream, error) {
 // Start makes the server send all transactions that are not in the given set.
 func (s *Stream) Start(after Set) error {
 	_ = s.conn.SetDeadline(time.Now().Add(loginTime))
+	replica := 0
+	if s.State.CanWait {
+		replica = 1
+	}
 	for _, statement := range []string{
 		// With this value, the server sends the checksums of its files. Other values make it recompute or remove them.
 		"SET @source_binlog_checksum = @@GLOBAL.binlog_checksum, @master_binlog_checksum = @@GLOBAL.binlog_checksum",
 		fmt.Sprintf("SET @source_heartbeat_period = %d, @master_heartbeat_period = %d", heartbeat, heartbeat),
 		fmt.Sprintf("SET @replica_uuid = '%s', @slave_uuid = @replica_uuid", uuid.NewString()),
+		fmt.Sprintf("SET @rpl_semi_sync_replica = %d, @rpl_semi_sync_slave = %d", replica, replica),
 	} {
 		if _, err := s.conn.Execute(statement); err != nil {
 			return fmt.Errorf("cannot prepare the connection for the binary log: %w", err)
@@ -157,6 +169,10 @@ type Part struct {
 	IsEnd bool
 	// Format is the format of the transaction. It is empty for a heartbeat.
 	Format Format
+	// IsMarked is true if the server marks the transactions for which a commit waits. Waits is the position to acknowledge
+	// if a commit waits for this transaction, or nil. Only the last part of a transaction has it.
+	IsMarked bool
+	Waits    *Position
 	// Done is called when the part is no longer needed, or is nil.
 	Done func()
 }
@@ -173,7 +189,10 @@ func (p Part) Release() {
 func (s *Stream) Next() (Part, error) {
 	for {
 		_ = s.conn.SetDeadline(time.Now().Add(silence))
-		received := &packet{conn: s.conn, closed: s.closed}
+		received := &packet{conn: s.conn, closed: s.closed, begin: 1}
+		if s.isMarked {
+			received.begin += semiSyncHeader
+		}
 		p, ok, err := s.readPart(received)
 		if err != nil || !ok {
 			received.release()
@@ -209,7 +228,16 @@ func (s *Stream) readPart(p *packet) (part Part, ok bool, err error) {
 	case p.raw[0] != mysql.OK_HEADER:
 		return Part{}, false, errors.New("the server has ended the binary log")
 	}
-	return s.parsePart(p.raw[1:])
+	e, isMarked, waits := cutSemiSync(p.raw[1:])
+	if s.isMarked = isMarked; waits {
+		// The server begins to count the packets again. See readSlaveReply in plugin/semisync/semisync_source.cc of MySQL.
+		s.conn.Sequence = 1
+	}
+	part, ok, err = s.parsePart(e)
+	if part.IsMarked = isMarked; waits && part.IsEnd {
+		part.Waits = s.position(e)
+	}
+	return part, ok, err
 }
 
 func (s *Stream) readState() error {
@@ -237,6 +265,9 @@ func (s *Stream) readState() error {
 	}
 	s.State.ServerUUID = text[0]
 	if s.State.ExpireAfter, err = s.readExpiry(expire); err != nil {
+		return err
+	}
+	if err := s.readWaits(); err != nil {
 		return err
 	}
 	switch {
@@ -267,13 +298,34 @@ func (s *Stream) readExpiry(seconds int64) (time.Duration, error) {
 	return time.Duration(seconds) * time.Second, nil
 }
 
+// readWaits reads whether commits wait until they are acknowledged.
+func (s *Stream) readWaits() error {
+	r, err := s.conn.Execute("SHOW VARIABLES LIKE 'rpl_semi_sync_source_%'")
+	if err != nil {
+		return fmt.Errorf("cannot read the state of the binary log: %w", err)
+	}
+	defer r.Close()
+	values := map[string]string{}
+	for k := range r.RowNumber() {
+		name, err1 := r.GetString(k, 0)
+		value, err2 := r.GetString(k, 1)
+		if err := errors.Join(err1, err2); err != nil {
+			return fmt.Errorf("cannot read the state of the binary log: %w", err)
+		}
+		values[name] = value
+	}
+	s.State.CanWait = values["rpl_semi_sync_source_timeout"] == LongestWait
+	s.State.Waits = s.State.CanWait && values["rpl_semi_sync_source_enabled"] == "ON"
+	return nil
+}
+
 func (s *Stream) parsePart(e event) (p Part, ok bool, err error) {
 	if len(e) >= headerSize && (e.eventType() == typeHeartbeat || e.eventType() == typeHeartbeatV2) {
 		return Part{}, true, nil
 	}
 	// The first event is an artificial rotation, which precedes the format description.
 	if len(e) >= headerSize && e.eventType() == typeRotate && s.scan.rest == 0 {
-		return Part{}, false, nil
+		return Part{}, false, s.recordFile(e)
 	}
 	step, err := s.scan.nextStep(e)
 	if err != nil || !step.isPart {

@@ -8,9 +8,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"filippo.io/age"
@@ -47,6 +47,7 @@ const (
 type Stream interface {
 	Start(after binlog.Set) error
 	Next() (binlog.Part, error)
+	Acknowledge(p binlog.Position) error
 	Close()
 }
 
@@ -139,6 +140,7 @@ func (s *session) archive(ctx context.Context, stream Stream, err error) error {
 	}
 	if err == nil {
 		s.Report(s.progress())
+		s.stream = stream
 		err = s.followStream(ctx, stream)
 	}
 	s.failure = nil
@@ -165,7 +167,9 @@ func (a *Archiver) readNewest(ctx context.Context) (newest Timeline, last *Last,
 		newest = all[len(all)-1]
 	}
 	for _, t := range slices.Backward(all) {
-		last, err = a.Last(ctx, t)
+		if last, err = a.Last(ctx, t); err == nil {
+			last, err = a.promoteTail(ctx, t, last)
+		}
 		if errors.Is(err, ErrDamaged) || store.Is(err, store.NotFound) {
 			return newest, nil, "the end of the archive is damaged: " + err.Error(), nil
 		}
@@ -174,6 +178,19 @@ func (a *Archiver) readNewest(ctx context.Context) (newest Timeline, last *Last,
 		}
 	}
 	return newest, nil, "", nil
+}
+
+// promoteTail makes segments of the tail that an earlier archiver has left.
+func (a *Archiver) promoteTail(ctx context.Context, t Timeline, last *Last) (*Last, error) {
+	if has, err := a.HasTail(ctx, t, last); err != nil || !has {
+		return last, err
+	}
+	if a.Held != nil {
+		if err := a.Held(ctx); err != nil {
+			return last, err
+		}
+	}
+	return a.PromoteTail(ctx, t, last)
 }
 
 // gapOf returns why the archive cannot be continued with the log of a server, or "".
@@ -223,6 +240,11 @@ type session struct {
 	known    uint64
 	nextHead time.Time
 	pruning  pruning
+
+	stream Stream
+	ack    acknowledger
+	// deleting waits for the deletion of pieces.
+	deleting sync.WaitGroup
 }
 
 // beginTimeline switches the session to a new timeline. gap is the reason why the previous one cannot be continued.
@@ -325,8 +347,15 @@ func (s *session) followStream(ctx context.Context, stream Stream) error {
 	defer tick.Stop()
 	running := ctx
 	ctx, cancel := extendContext(running)
+	defer s.deleting.Wait()
+	defer func() { s.ack.await() }()
 	defer s.idle.await()
 	defer cancel()
+	s.ack = newAcknowledger()
+	s.beginTail()
+	if err := s.deleteOldTails(ctx); err != nil {
+		return err
+	}
 	for inTransaction := false; ; {
 		var err, streamErr error
 		ending := running.Done()
@@ -345,6 +374,8 @@ func (s *session) followStream(ctx context.Context, stream Stream) error {
 			}
 		case r := <-s.idle.results:
 			err = s.recordState(r)
+		case err = <-s.ack.results:
+			err = s.recordPiece(err)
 		case <-tick.C:
 			if !inTransaction && s.current != nil && s.Now().Sub(s.begun) >= segmentTime {
 				err = s.publishSegment(ctx)
@@ -354,6 +385,9 @@ func (s *session) followStream(ctx context.Context, stream Stream) error {
 		}
 		if streamErr != nil {
 			return s.storeAtEnd(ctx, streamErr, inTransaction)
+		}
+		if err == nil && !inTransaction {
+			err = s.acknowledgeNext(ctx)
 		}
 		if err == nil && !inTransaction && s.current == nil {
 			if err = s.writeHead(ctx); err == nil {
@@ -428,10 +462,17 @@ func (s *session) storePart(ctx context.Context, p binlog.Part) error {
 			return err
 		}
 	}
-	if err := s.current.addPart(p); err != nil {
+	err := s.current.addPart(p)
+	if err == nil {
+		err = s.addToTail(p)
+	}
+	if err != nil {
 		s.current.upload.deleteParts(context.WithoutCancel(ctx))
 		s.current = nil
 		return err
+	}
+	if p.Waits != nil {
+		s.ack.waits = p.Waits
 	}
 	if p.IsEnd && s.current.file.Bytes > segmentBytes {
 		return s.publishSegment(ctx)
@@ -441,25 +482,35 @@ func (s *session) storePart(ctx context.Context, p binlog.Part) error {
 
 // openSegment creates the next segment of the timeline, before its first transaction is added.
 func (s *session) openSegment(ctx context.Context, f binlog.Format) error {
-	m := Manifest{Number: 1, ServerUUID: s.state.ServerUUID, Start: s.start.String(), BeforeTime: s.state.Now,
+	c, err := s.newSegment(newUpload(ctx, s.Bucket, ""), f, s.last, s.until)
+	if err != nil {
+		return err
+	}
+	c.upload.key = s.line.SegmentKey(&c.manifest)
+	s.current, s.begun = c, s.Now()
+	return nil
+}
+
+// newSegment returns an empty segment after the last one, which may be nil. before are all transactions before it.
+func (s *session) newSegment(u *upload, f binlog.Format, last *Last, before binlog.Set) (*segment, error) {
+	m := Manifest{Number: numberAfter(last), ServerUUID: s.state.ServerUUID, Start: s.start.String(), BeforeTime: s.state.Now,
 		MaxTime: s.state.Now}
-	if l := s.last; l != nil {
-		m.Number, m.Previous = l.Number+1, l.Digest
-		m.BeforeTime, m.MaxTime, m.SteppedAt, m.Transactions = l.MaxTime, l.MaxTime, l.SteppedAt, l.Transactions
-		m.TotalBytes, m.TotalSize = l.TotalBytes, l.TotalSize
+	if last != nil {
+		m.Previous = last.Digest
+		m.BeforeTime, m.MaxTime, m.SteppedAt, m.Transactions = last.MaxTime, last.MaxTime, last.SteppedAt, last.Transactions
+		m.TotalBytes, m.TotalSize = last.TotalBytes, last.TotalSize
 	}
 	m.ServerVersion = f.Version()
 	m.Segment = numberText(m.Number) + "-" + randomText() + segmentSuffix
 	if len(s.Recipients) > 0 {
 		m.Segment += encryptedSuffix
 	}
-	c, err := newSegment(newUpload(ctx, s.Bucket, s.line.SegmentKey(&m)), f, s.until, s.Recipients)
+	c, err := newSegment(u, f, before, s.Recipients)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c.manifest, c.known = m, s.known
-	s.current, s.begun = c, s.Now()
-	return nil
+	return c, nil
 }
 
 // publishSegment stores the current segment and then its manifest. The transactions are durable when it returns.
@@ -473,38 +524,16 @@ func (s *session) publishSegment(ctx context.Context) error {
 	until := s.until.Clone()
 	until.AddAll(c.set)
 	c.manifest.Until = until.String()
-	if err := c.manifest.checkFields(c.manifest.Number); err != nil { // A reader would refuse it.
-		return err
-	}
-	key := s.line.ManifestKey(c.manifest.Number)
-	raw, err := s.Key.Sign(key, &c.manifest)
+	m := c.manifest // A pointer into the segment would keep its buffers in memory.
+	digest, err := s.putManifest(ctx, s.line, &m)
 	if err != nil {
 		return err
 	}
-	if err := s.putOnce(ctx, key, raw); err != nil {
-		return err
-	}
-	m := c.manifest // A pointer into the segment would keep its buffers in memory.
-	s.last = &Last{Timeline: s.line, Manifest: &m, Digest: Digest(raw), Time: m.LastTime}
+	s.last = &Last{Timeline: s.line, Manifest: &m, Digest: digest, Time: m.LastTime}
 	s.until, s.known = until, max(s.known, m.LastTime)
+	s.deletePieces(ctx, s.beginTail())
+	s.acknowledgeAll()
 	s.Report(s.progress())
-	return nil
-}
-
-// putOnce writes a manifest and reads it back. A request may reach the store although it has failed, so an existing
-// manifest is compared. A store without conditional writes may overwrite the manifest of another archiver, and both
-// archivers read the same manifest afterwards.
-func (s *session) putOnce(ctx context.Context, key string, raw []byte) error {
-	if err := s.Bucket.PutIf(ctx, key, raw, ""); err != nil && !store.Is(err, store.Exists) {
-		return err
-	}
-	found, rerr := s.Bucket.ReadSmall(ctx, key, store.MaxSigned)
-	switch {
-	case rerr != nil:
-		return rerr
-	case string(found) != string(raw):
-		return fmt.Errorf("%w (%s)", errRival, path.Base(key))
-	}
 	return nil
 }
 

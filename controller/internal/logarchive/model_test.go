@@ -45,6 +45,10 @@ type model struct {
 	// seen contains the prefixes of the timelines that archivers have reported.
 	seen   map[string]bool
 	latest [2]Progress
+	// found contains the transactions of the timeline that was checked last.
+	found collector
+	// acknowledged contains the acknowledged transactions.
+	acknowledged map[string]binlog.GTID
 	// processes is the number of archivers at the same time. isPlain is true for one archiver without faults.
 	processes int
 	isPlain   bool
@@ -336,6 +340,12 @@ func (m *model) checkEnd() {
 		if err := m.checkTimeline(line); err != nil {
 			m.complainf("timeline %s: %v", line.Name(), err)
 		}
+		for _, t := range m.found {
+			delete(m.acknowledged, string(t.raw))
+		}
+	}
+	if len(m.acknowledged) > 0 && m.processes == 1 {
+		m.complainf("%d acknowledged transactions were lost", len(m.acknowledged))
 	}
 }
 
@@ -367,6 +377,7 @@ func (m *model) checkTimeline(line Timeline) error {
 		number++
 	}
 	last, err := m.reader().Last(context.Background(), line)
+	m.found = nil
 	if number == 0 && last == nil { // The archiver was stopped before it wrote the first manifest.
 		return err
 	}
@@ -416,7 +427,45 @@ func (m *model) checkTimeline(line Timeline) error {
 	if !isPart {
 		return errors.New("its transactions are not a part of a log of the server")
 	}
+	m.found = found
 	return nil
+}
+
+// checkAcknowledged checks that acknowledged transactions can be recovered if the archiver and the server are lost now.
+func (m *model) checkAcknowledged(g *fakelog.Generation, end int) {
+	m.server.Visit(func([]*fakelog.Generation) {
+		m.acknowledged[string(g.Log[end-1].Bytes())] = g.Log[end-1].GTID
+	})
+	if m.rand.IntN(4) > 0 { // The check reads the whole archive.
+		return
+	}
+	after := &model{server: m.server, objects: m.objects.Clone(), key: m.key, identity: m.identity, isSteady: m.isSteady}
+	all, err := after.reader().Timelines(context.Background())
+	if err != nil {
+		m.complainf("%v", err)
+		return
+	}
+	var want fakelog.Transaction
+	m.server.Visit(func([]*fakelog.Generation) { want = g.Log[end-1] })
+	for _, line := range all {
+		last, err := after.reader().Last(context.Background(), line)
+		if err == nil {
+			_, err = after.reader().PromoteTail(context.Background(), line, last)
+		}
+		if errors.Is(err, ErrDamaged) && m.processes > 1 {
+			return // Two archivers have acknowledged at the same time, and the damage is reported.
+		}
+		if err == nil {
+			err = after.checkTimeline(line)
+		}
+		if err != nil {
+			m.complainf("after an acknowledgement, timeline %s: %v", line.Name(), err)
+		}
+		if slices.ContainsFunc(after.found, func(t archivedTransaction) bool { return bytes.Equal(t.raw, want.Bytes()) }) {
+			return
+		}
+	}
+	m.complainf("transaction %s was acknowledged, but it cannot be recovered", want.GTID)
 }
 
 // isComplete reports whether all transactions of a set were committed before a time, in one of the server's logs. It is
@@ -507,13 +556,17 @@ func isPartOf(start binlog.Set, found []archivedTransaction, g *fakelog.Generati
 func newModel(seed uint64, bug *designBug) *model {
 	r := rand.New(&lockedSource{pcg: rand.NewPCG(seed, 1)}) //nolint:gosec // A test needs no secure random numbers.
 	m := &model{rand: r, server: fakelog.NewServer(), objects: fakelog.NewObjects(), key: store.NewSigningKey(), bug: bug,
-		seen: map[string]bool{}, faults: []int{0, 2, 10, 25}[r.IntN(4)], hasResets: r.IntN(3) > 0, isSteady: r.IntN(4) > 0}
+		seen: map[string]bool{}, acknowledged: map[string]binlog.GTID{}, faults: []int{0, 2, 10, 25}[r.IntN(4)], hasResets: r.IntN(3) > 0, isSteady: r.IntN(4) > 0}
 	m.processes = 1
 	if m.isPlain = seed%8 == 7; m.isPlain {
 		m.faults, m.hasResets = 0, false
 	}
 	if r.IntN(3) == 0 {
 		m.identity, _ = age.GenerateX25519Identity() // It never fails.
+	}
+	if seed%2 == 0 {
+		m.server.Waits = func() bool { return r.IntN(3) > 0 }
+		m.server.Acknowledged = m.checkAcknowledged
 	}
 	for range r.IntN(4) {
 		m.server.Commit(10, 0)

@@ -44,6 +44,9 @@ type upload struct {
 	bucket bucket
 	key    string
 
+	// isInMemory is true if createObject stores nothing, because the content becomes a part of another object.
+	isInMemory bool
+
 	buffer bytes.Buffer
 	sum    hash.Hash
 	size   int64
@@ -54,6 +57,9 @@ type upload struct {
 func newUpload(ctx context.Context, b bucket, key string) *upload {
 	return &upload{ctx: ctx, bucket: b, key: key, sum: sha256.New()}
 }
+
+// newMemoryUpload returns an upload that only computes the content of the object.
+func newMemoryUpload() *upload { return &upload{isInMemory: true, sum: sha256.New()} }
 
 // Write adds bytes to the object, and sends each full part to the bucket.
 func (u *upload) Write(p []byte) (int, error) {
@@ -82,6 +88,9 @@ func (u *upload) sendPart(raw []byte) (err error) {
 
 // createObject stores the object, either with a single request or by completing the upload of its parts.
 func (u *upload) createObject(ctx context.Context) error {
+	if u.isInMemory {
+		return nil
+	}
 	if u.id == "" {
 		return u.bucket.Put(ctx, u.key, u.buffer.Bytes())
 	}

@@ -19,14 +19,28 @@ import (
 // TestRPO prints how many seconds of acknowledged writes are lost if the volume of a server and the archiver are lost
 // at a random moment under load. Only the content of the store remains. It checks that the remaining transactions are
 // the first ones of the server's log, without a hole. TRIES is the number of tries. Some of them recover completely.
-func TestRPO(t *testing.T) {
+func TestRPO(t *testing.T) { measureRPO(t, false) }
+
+// TestRPODurable is like TestRPO for durability Store. No acknowledged write may be lost.
+func TestRPODurable(t *testing.T) { measureRPO(t, true) }
+
+func measureRPO(t *testing.T, isDurable bool) {
+	t.Helper()
 	tries := 100
 	if n, err := strconv.Atoi(os.Getenv("TRIES")); err == nil {
 		tries = n
 	}
 	seed := uint64(time.Now().UnixNano()) //nolint:gosec // A seed.
 	t.Logf("seed %d", seed)
-	h := newHistory(t, rand.New(rand.NewPCG(seed, 0)), false)   //nolint:gosec // A test.
+	options := []string{}
+	if isDurable { // The first statements of the history run without an archiver.
+		options = append(options, "--plugin-load-add=semisync_source.so", "--rpl-semi-sync-source-timeout="+binlog.LongestWait)
+	}
+	h := newHistory(t, rand.New(rand.NewPCG(seed, 0)), false, options...) //nolint:gosec // A test.
+	if isDurable {
+		h.box.exec(t, "SET GLOBAL rpl_semi_sync_source_enabled = ON")
+		h.box.options = append(h.box.options, "--rpl-semi-sync-source-enabled=ON")
+	}
 	load := startClients(t, h.box, 100, 8, 20*time.Millisecond) // With shorter pauses, the copies of the data fill the disk.
 	var lost []time.Duration
 	var rows []int
@@ -63,13 +77,16 @@ func TestRPO(t *testing.T) {
 				latest = acknowledged
 			}
 		}
+		if isDurable && count > 0 {
+			t.Errorf("try %d: %d acknowledged transactions were lost", n, count)
+		}
 		lost, rows = append(lost, moment.Sub(latest)), append(rows, count)
 		fmt.Fprintf(os.Stderr, "try %d: %.1f s and %d of %d transactions were lost\n", n, lost[n].Seconds(), count, len(h.last().txns))
+		h.archiver.start() // With durability Store, the clients wait for it.
 		if n == 0 || n == tries-1 {
 			h.recoverAll(t, last)
 			recovered++
 		}
-		h.archiver.start()
 	}
 	slices.Sort(lost)
 	slices.Sort(rows)
@@ -88,7 +105,10 @@ func (h *history) storedSet(ctx context.Context) binlog.Set {
 	h.Helper()
 	s, err := h.cluster.Open(ctx, storeName)
 	must(h.T, err)
-	last, err := s.LogOf(h.prefix()).Last(ctx, h.archiver.state().Timeline)
+	log, line := s.LogOf(h.prefix()), h.archiver.state().Timeline
+	last, err := log.Last(ctx, line)
+	must(h.T, err)
+	last, err = log.PromoteTail(ctx, line, last)
 	must(h.T, err)
 	out, err := binlog.ParseSet(last.Until)
 	must(h.T, err)

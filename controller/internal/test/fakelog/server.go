@@ -38,6 +38,12 @@ type Generation struct {
 type Server struct {
 	// IsRandom is true if transactions contain random bytes, which cannot be compressed.
 	IsRandom bool
+	// Waits decides whether a commit waits until a transaction is acknowledged. If it is nil, the server has no
+	// semi-synchronous replication.
+	Waits func() bool
+	// Acknowledged is called when a client acknowledges the transactions of a generation up to a position in its log. It may
+	// be nil.
+	Acknowledged func(g *Generation, end int)
 
 	mu      sync.Mutex
 	changed chan struct{}
@@ -307,6 +313,23 @@ func (st *Stream) Start(after binlog.Set) error {
 	return nil
 }
 
+// Acknowledge implements logarchive.Stream.
+func (st *Stream) Acknowledge(p binlog.Position) error {
+	st.server.mu.Lock()
+	cause, g, received := st.cause, st.generation, st.next
+	st.server.mu.Unlock()
+	if cause != nil {
+		return cause
+	}
+	if p.File != g.UUID || p.Offset > uint64(received) { //nolint:gosec // It is not negative.
+		panic("a transaction was acknowledged that was not sent")
+	}
+	if st.server.Acknowledged != nil {
+		st.server.Acknowledged(g, int(p.Offset)) //nolint:gosec // At most the length of a log.
+	}
+	return nil
+}
+
 // Close implements logarchive.Stream.
 func (st *Stream) Close() {
 	st.server.mu.Lock()
@@ -375,8 +398,12 @@ func (st *Stream) take() (p binlog.Part, ok bool, changed <-chan struct{}, err e
 		begin := t.Begin
 		p.Begin = &begin
 	}
+	p.IsMarked = st.server.Waits != nil
 	if st.part++; p.IsEnd {
 		st.next, st.part = st.next+1, 0
+		if p.IsMarked && st.server.Waits() {
+			p.Waits = &binlog.Position{File: g.UUID, Offset: uint64(st.next)} //nolint:gosec // It is not negative.
+		}
 	}
 	return p, true, nil, nil
 }
