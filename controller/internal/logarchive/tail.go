@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/binlog"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
@@ -107,6 +108,35 @@ func (r Reader) HasTail(ctx context.Context, t Timeline, last *Last) (bool, erro
 		}
 	}
 	return false, err
+}
+
+// tailTime is the time after which IncludeTail considers an archiver as ended. A running archiver stores a segment, which
+// replaces the tail, within segmentTime.
+const tailTime = 3 * segmentTime
+
+// IncludeTail promotes the tail of a timeline if its archiver has ended. It waits some seconds to find out. last is the last
+// segment, or nil. damage says which transactions of the tail are lost or cannot be promoted.
+func (r Reader) IncludeTail(ctx context.Context, t Timeline, last *Last) (_ *Last, damage, err error) {
+	if has, err := r.HasTail(ctx, t, last); err != nil || !has {
+		return last, nil, err
+	}
+	select {
+	case <-ctx.Done():
+		return last, nil, ctx.Err()
+	case <-time.After(tailTime):
+	}
+	now, err := r.Last(ctx, t)
+	if err != nil || numberAfter(now) != numberAfter(last) {
+		return now, nil, err
+	}
+	now, err = r.PromoteTail(ctx, t, now)
+	switch {
+	case store.Is(err, store.Denied):
+		return now, fmt.Errorf("the acknowledged transactions cannot be read without the permission to write: %w", err), nil
+	case errors.Is(err, ErrDamaged):
+		return now, err, nil
+	}
+	return now, nil, err
 }
 
 // PromoteTail makes segments of the pieces after the last segment of a timeline, and returns the new last segment. last is

@@ -137,6 +137,9 @@ func (c Cluster) linesOf(ctx context.Context, r *v1.BackupRecord) ([]recovery.Li
 			if errors.Is(err, logarchive.ErrDamaged) {
 				return &refusedError{fmt.Errorf("no manifest of the archive that began at %s can be read: %w", t.Name(), err)}
 			}
+			if err == nil && damage == nil {
+				last, damage, err = log.IncludeTail(ctx, t, last)
+			}
 			if err != nil {
 				return err
 			}
