@@ -14,10 +14,6 @@ const (
 	semiSyncHeader = 2
 )
 
-// LongestWait is the value of rpl_semi_sync_source_timeout in milliseconds of a server whose commits wait until they are
-// in the store (durability Store). It is the maximum value of the variable.
-const LongestWait = "4294967295"
-
 // A Position is the end of a transaction in the binary log of a server.
 type Position struct {
 	// File is the name of a file of the log, and Offset the number of bytes up to the end of the transaction.

@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/redact"
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
 const (
@@ -314,7 +315,7 @@ func (s *Stream) readWaits() error {
 		}
 		values[name] = value
 	}
-	s.State.CanWait = values["rpl_semi_sync_source_timeout"] == LongestWait
+	s.State.CanWait = values["rpl_semi_sync_source_timeout"] == v1.CommitTimeout
 	s.State.Waits = s.State.CanWait && values["rpl_semi_sync_source_enabled"] == "ON"
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/binlog"
 )
 
@@ -34,7 +35,7 @@ func measureRPO(t *testing.T, isDurable bool) {
 	t.Logf("seed %d", seed)
 	options := []string{}
 	if isDurable { // The first statements of the history run without an archiver.
-		options = append(options, "--plugin-load-add=semisync_source.so", "--rpl-semi-sync-source-timeout="+binlog.LongestWait)
+		options = append(options, "--plugin-load-add=semisync_source.so", "--rpl-semi-sync-source-timeout="+v1.CommitTimeout)
 	}
 	h := newHistory(t, rand.New(rand.NewPCG(seed, 0)), false, options...) //nolint:gosec // A test.
 	if isDurable {

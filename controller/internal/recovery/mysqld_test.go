@@ -150,6 +150,12 @@ const logPrefix = "v1/ns/xr/log"
 // archive starts an archiver that stores the server's binary log in an S3 server in memory.
 func (i *instance) archive(t *testing.T, identity *age.X25519Identity) *archiving {
 	t.Helper()
+	return i.archiveFrom(t, identity, binlog.Source{Address: i.socket(), User: "root", ServerID: 77})
+}
+
+// archiveFrom is like archive, with another connection to the server.
+func (*instance) archiveFrom(t *testing.T, identity *age.X25519Identity, from binlog.Source) *archiving {
+	t.Helper()
 	m := s3memory.New(t)
 	b, err := store.Open(m.Settings())
 	must(t, err)
@@ -157,7 +163,7 @@ func (i *instance) archive(t *testing.T, identity *age.X25519Identity) *archivin
 	a.Archiver = &logarchive.Archiver{
 		Reader: logarchive.Reader{Bucket: b, Key: store.NewSigningKey(), Log: logPrefix}, Now: time.Now,
 		Connect: func(ctx context.Context) (logarchive.Stream, binlog.State, error) {
-			s, err := binlog.Connect(ctx, binlog.Source{Address: i.socket(), User: "root", ServerID: 77})
+			s, err := binlog.Connect(ctx, from)
 			if err != nil {
 				return nil, binlog.State{}, err
 			}

@@ -21,6 +21,7 @@ type donor interface {
 	OfferClone(ctx context.Context, account string) (sql.Password, sql.Layout, error)
 	WithdrawClone(ctx context.Context, account string) error
 	OfferArchive(ctx context.Context) (sql.Password, error)
+	SetCommitWait(ctx context.Context, waits bool) (canWait bool, err error)
 	OutsideData(ctx context.Context) ([]sql.Outside, error)
 }
 
@@ -83,6 +84,16 @@ func (d Donors) OfferArchive(ctx context.Context, in *change.Server) (p sql.Pass
 // WithdrawArchive deletes the account that OfferArchive has created, if it exists.
 func (d Donors) WithdrawArchive(ctx context.Context, in *change.Server) error {
 	return d.visit(ctx, in, func(s donor) error { return s.WithdrawClone(ctx, sql.ArchiveAccount) })
+}
+
+// SetCommitWait makes commits of a server wait until the archiver acknowledges them, or not. It returns false if the server
+// was not started for durability Store.
+func (d Donors) SetCommitWait(ctx context.Context, in *change.Server, waits bool) (canWait bool, err error) {
+	err = d.visit(ctx, in, func(s donor) (err error) {
+		canWait, err = s.SetCommitWait(ctx, waits)
+		return err
+	})
+	return canWait, err
 }
 
 // CheckData returns an error if the server has data outside of its data directory. The caller must not stop the

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/version"
 )
 
@@ -178,6 +179,26 @@ func (s *Session) OfferArchive(ctx context.Context) (Password, error) {
 		return "", s.wrapError(err, "grant REPLICATION SLAVE to the archive account")
 	}
 	return p, nil
+}
+
+// SetCommitWait makes commits wait until the archiver acknowledges them, or not. It changes only a server that was started
+// for durability Store, and returns whether it was.
+func (s *Session) SetCommitWait(ctx context.Context, waits bool) (canWait bool, err error) {
+	count, wanted := sql.NullInt64{}, "OFF"
+	if waits {
+		wanted = "ON"
+	}
+	if err := s.queryRow(ctx, []sql.Scanner{&count}, "SELECT COUNT(*) FROM performance_schema.global_variables WHERE "+
+		"VARIABLE_NAME = 'rpl_semi_sync_source_timeout' AND VARIABLE_VALUE = '"+v1.CommitTimeout+"'"); err != nil {
+		return false, s.wrapError(err, "read rpl_semi_sync_source_timeout")
+	}
+	if count.Int64 == 0 {
+		return false, nil
+	}
+	if err := s.execStatement(ctx, "SET GLOBAL rpl_semi_sync_source_enabled = "+wanted); err != nil {
+		return true, s.wrapError(err, "set rpl_semi_sync_source_enabled")
+	}
+	return true, nil
 }
 
 // CheckDonor checks whether a foreign server can be cloned. It does not change that server.

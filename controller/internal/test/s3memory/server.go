@@ -53,6 +53,16 @@ func New(t *testing.T) *Server {
 	return m
 }
 
+// Clone returns another server with a copy of all objects.
+func (m *Server) Clone(t *testing.T) *Server {
+	t.Helper()
+	out := New(t)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out.objects = maps.Clone(m.objects)
+	return out
+}
+
 // CA returns the CA of the server's certificate as PEM.
 func (m *Server) CA() string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: m.http.Certificate().Raw}))
