@@ -386,7 +386,7 @@ func TestConditionsExist(t *testing.T) {
 		slices.Sort(got)
 		want := want
 		// Only an instance with a BackupStore has the condition Archiving.
-		if example == "restore-at" || example == "restore-from-store" {
+		if slices.Contains([]string{"durable", "restore-at", "restore-from-store"}, example) {
 			want = slices.Insert(slices.Clone(want), 1, "Archiving")
 		}
 		if !slices.Equal(got, want) {

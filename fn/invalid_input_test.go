@@ -34,6 +34,15 @@ func retention(field string, value any) map[string]any {
 	return map[string]any{"retention": map[string]any{field: value}}
 }
 
+// continuous returns a value of spec.backup that sets fields of the archive of the binary log.
+func continuous(pairs ...any) map[string]any {
+	out := map[string]any{}
+	for i := 0; i < len(pairs); i += 2 {
+		out[pairs[i].(string)] = pairs[i+1] //nolint:errcheck // A wrong type fails the test.
+	}
+	return map[string]any{"continuous": out}
+}
+
 // setIn returns a copy of a document with a value at a path.
 func setIn(m map[string]any, value any, path ...string) map[string]any {
 	m = maps.Clone(m)
@@ -238,6 +247,16 @@ func TestBadInput(t *testing.T) {
 			want: []string{"spec.restore.at", "must be a time"}},
 		"ContinuousOnVolume": {change: spec("backup", map[string]any{"continuous": map[string]any{}}),
 			want: []string{"spec.backup.continuous", "requires a BackupStore"}},
+		"DurabilityOnVolume": {change: spec("backup", continuous("durability", "Store")),
+			want: []string{"spec.backup.continuous", "requires a BackupStore"}},
+		"DurabilityOther": {change: spec("backup", continuous("durability", "Disk")),
+			want: []string{"spec.backup.continuous.durability", "Server", "Store"}},
+		"DurabilityDisabled": {change: spec("backup", continuous("durability", "Store", "enabled", false)),
+			want: []string{"spec.backup.continuous.durability", "Remove enabled"}},
+		"FailurePolicyAlone": {change: spec("backup", continuous("storeFailurePolicy", "Continue")),
+			want: []string{"spec.backup.continuous.storeFailurePolicy", "Set durability to Store"}},
+		"FailurePolicyOther": {change: spec("backup", continuous("durability", "Store", "storeFailurePolicy", "Ignore")),
+			want: []string{"spec.backup.continuous.storeFailurePolicy", "Wait", "Continue"}},
 		"ImportNothing": {change: spec("restore", map[string]any{"import": map[string]any{}}),
 			want: []string{"spec.restore.import", "but has 0", "exactly one of volume, server and dump"}},
 		"ImportTwo": {change: spec("restore",

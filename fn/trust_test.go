@@ -16,6 +16,7 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/fn/durability"
 )
 
 // These tests assume that a claim is written by a user who may only create claims, in one namespace.
@@ -45,6 +46,10 @@ type reach struct {
 var reaches = withCoreTypes(map[string]reach{
 	"backup.beforeUpgrade": {target: "whether this instance's server is stopped for a backup",
 		odd: []any{"Always", true}},
+	"backup.continuous.durability": {target: "whether a commit of this server waits until its store has it",
+		odd: []any{"Store", "Server", "store", true}},
+	"backup.continuous.storeFailurePolicy": {target: "whether a commit of this server waits while its store is broken",
+		odd: []any{"Wait", "Continue", "Ignore", true}},
 	"backup.continuous.enabled": {target: "whether the binary log of this instance is archived in its store",
 		odd: []any{"true", 1, false}},
 	"backup.finalBackup.requireRestoreTest": {target: "how long this instance's data stays after its backup",
@@ -304,6 +309,10 @@ func (c *caller) with(field, key string, value any) *caller {
 	switch field {
 	case "backup.schedule.cron", "backup.schedule.method", "backup.schedule.timeZone":
 		c.xr = setIn(c.xr, map[string]any{"cron": "0 3 * * *", "method": "Cold"}, "spec", "backup", "schedule")
+	case "backup.continuous.durability", "backup.continuous.storeFailurePolicy":
+		c.xr = setIn(c.xr, map[string]any{"storeRef": named("offsite"), "continuous": map[string]any{"durability": "Store"}},
+			"spec", "backup")
+		c.set("image", "mysql:8.4")
 	case "storageAutogrow.below", "storageAutogrow.by":
 		c.xr = setIn(c.xr, "100Gi", "spec", "storageAutogrow", "to")
 	case "passwordSecretRef.name":
@@ -711,7 +720,7 @@ var forbidden = []string{
 	"serviceAccountName", "serviceAccount", "externalIPs", "externalName",
 	"ownerReferences", "volumeDevices", "ephemeralContainers", "lifecycle", "sysctls", "seLinuxOptions", "windowsOptions",
 	"csi", "nfs", "projected", "envFrom", "valueFrom",
-	"runtimeClassName", "hostAliases", "hostname", "generateName", "livenessProbe", "args",
+	"runtimeClassName", "hostAliases", "hostname", "generateName", "livenessProbe",
 }
 
 // walk checks the values of a composed object at all levels, such as its namespace and its tolerations.
@@ -724,6 +733,9 @@ func (g *guard) walk(name, key string, value any) {
 			}
 			if slices.Contains(forbidden, k) {
 				g.complainf("%s has %s: %v", name, k, child)
+			}
+			if k == "args" && (name != v1.ResourceDeployment || fmt.Sprint(child) != fmt.Sprint(durability.Arguments())) {
+				g.complainf("%s has args: %v", name, child)
 			}
 			if k == "namespace" && child != g.instance.Namespace {
 				g.complainf("%s names namespace %v", name, child)

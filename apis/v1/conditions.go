@@ -51,12 +51,15 @@ const ReasonUnsynced = "Unsynced"
 
 // Reasons of ConditionArchiving.
 const (
-	// ReasonArchived means that each transaction is archived a few seconds after its commit.
+	// ReasonArchived means that each transaction is archived a few seconds after its commit, or before its commit returns.
 	ReasonArchived = "Archived"
 	// ReasonNotStarted means that the archive has not begun yet.
 	ReasonNotStarted = "NotStarted"
 	// ReasonArchiveUnsupported means that the server cannot archive its binary log.
 	ReasonArchiveUnsupported = "ArchiveUnsupported"
+	// ReasonStoreDurabilitySuspended means that transactions are not archived, and that commits do not wait for the
+	// archive, as storeFailurePolicy Continue specifies.
+	ReasonStoreDurabilitySuspended = "StoreDurabilitySuspended"
 	// ReasonArchiveFailing means that transactions are not archived.
 	ReasonArchiveFailing = "ArchiveFailing"
 )

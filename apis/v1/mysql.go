@@ -407,7 +407,28 @@ type BackupStoreReference struct {
 // A BackupVolume is a volume of the cluster for backups. It has no fields. The Composition specifies the volume.
 type BackupVolume struct{}
 
+// A Durability specifies when the server acknowledges a commit to the client.
+type Durability string
+
+// Durabilities.
+const (
+	DurabilityServer Durability = "Server"
+	DurabilityStore  Durability = "Store"
+)
+
+// A StoreFailurePolicy specifies what happens to commits while the BackupStore cannot be written.
+type StoreFailurePolicy string
+
+// Store failure policies.
+const (
+	StoreFailureWait     StoreFailurePolicy = "Wait"
+	StoreFailureContinue StoreFailurePolicy = "Continue"
+)
+
 // A ContinuousBackup specifies whether the binary log is archived.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.durability) || self.durability != 'Store' || !has(self.enabled) || self.enabled",message="durability Store requires the archive of the binary log; remove enabled, or set durability to Server"
+// +kubebuilder:validation:XValidation:rule="!has(self.storeFailurePolicy) || has(self.durability) && self.durability == 'Store'",message="storeFailurePolicy requires durability Store; set durability to Store, or remove storeFailurePolicy"
 type ContinuousBackup struct {
 	// Enabled specifies whether the binary log is archived. If it is true, the instance requires a BackupStore. The
 	// default is true.
@@ -415,12 +436,43 @@ type ContinuousBackup struct {
 	// +optional
 	// +kubebuilder:default=true
 	Enabled *bool `json:"enabled,omitempty"`
+
+	// Durability specifies when the server acknowledges a commit to the client. Server acknowledges it when the
+	// transaction is on the data volume. The binary log follows in the BackupStore within about two seconds, so the loss
+	// of the volume can lose the last seconds of acknowledged writes. Store acknowledges it only after the transaction is
+	// in the BackupStore, too. Each commit then takes at least one request to the store longer. Commits wait while the
+	// controller does not run. Reads do not wait. Store requires a BackupStore and MySQL 8.0.26 or newer with GTIDs, and
+	// is not possible with deletionPolicy Discard. If unset, the durability is Server. A change restarts the server.
+	//
+	// +optional
+	// +kubebuilder:validation:Enum=Server;Store
+	Durability Durability `json:"durability,omitempty"`
+
+	// StoreFailurePolicy specifies what happens to commits while the BackupStore cannot be written, with durability
+	// Store. With Wait, commits wait until the store can be written again. With Continue, the condition Archiving becomes
+	// False, and commits then no longer wait until the store can be written again and contains all transactions. If unset,
+	// commits wait. A change does not restart the server.
+	//
+	// +optional
+	// +kubebuilder:validation:Enum=Wait;Continue
+	StoreFailurePolicy StoreFailurePolicy `json:"storeFailurePolicy,omitempty"`
 }
 
 // RequiresArchive reports whether a user requires an archive of the binary log. Otherwise, the binary log is archived
 // only if that is possible.
 func (b *BackupSpec) RequiresArchive() bool {
 	return b.Continuous != nil && (b.Continuous.Enabled == nil || *b.Continuous.Enabled)
+}
+
+// RequiresStoreDurability reports whether a commit waits until its transaction is in the BackupStore. An unknown
+// durability also requires it, because the server must not acknowledge a commit earlier than the user expects.
+func (b *BackupSpec) RequiresStoreDurability() bool {
+	return b.RequiresArchive() && b.Continuous.Durability != "" && b.Continuous.Durability != DurabilityServer
+}
+
+// ContinuesWithoutStore reports whether commits no longer wait while the BackupStore cannot be written.
+func (b *BackupSpec) ContinuesWithoutStore() bool {
+	return b.RequiresStoreDurability() && b.Continuous.StoreFailurePolicy == StoreFailureContinue
 }
 
 // AllowsArchive reports whether the binary log may be archived.

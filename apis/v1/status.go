@@ -622,6 +622,11 @@ type ArchivingStatus struct {
 	//
 	// +optional
 	Unsupported bool `json:"unsupported,omitempty"`
+	// Suspended is true if commits do not wait for the BackupStore, although the durability of the instance is Store. The
+	// controller sets it before it lets the server continue.
+	//
+	// +optional
+	Suspended bool `json:"suspended,omitempty"`
 	// Since is the time from which on the binary log is archived without a gap.
 	//
 	// +optional

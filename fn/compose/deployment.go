@@ -13,6 +13,7 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/fn/durability"
 )
 
 const (
@@ -107,6 +108,7 @@ func serverContainer(s *serverInput) corev1.Container {
 	c := corev1.Container{
 		Name:  s.engine.name,
 		Image: s.templateInput.Image,
+		Args:  serverArguments(s),
 		Env:   serverEnvironment(s),
 		Ports: []corev1.ContainerPort{
 			{Name: s.engine.portName, ContainerPort: s.engine.port, Protocol: corev1.ProtocolTCP}},
@@ -119,6 +121,15 @@ func serverContainer(s *serverInput) corev1.Container {
 		c.VolumeMounts = append(c.VolumeMounts, v.mounts...)
 	}
 	return c
+}
+
+// serverArguments returns the arguments of mysqld. Only the server of the instance has them. The servers of the init
+// container and of Jobs must not wait for the BackupStore.
+func serverArguments(s *serverInput) []string {
+	if !s.engine.password || s.templateInput.Durability == "" {
+		return nil
+	}
+	return durability.Arguments()
 }
 
 // serverEnvironment returns empty values for the password variables of the image. Without a password, the image's

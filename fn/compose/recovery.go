@@ -6,6 +6,7 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/fn/durability"
 )
 
 // checkAt validates spec.restore.at.
@@ -30,19 +31,24 @@ func checkAt(r *resolved, fldPath *field.Path) field.ErrorList {
 
 // checkContinuous validates spec.backup.continuous. A volume cannot contain the binary log.
 func checkContinuous(r *resolved, fldPath *field.Path) field.ErrorList {
+	errs := durability.CheckFields(r.spec.Backup.Continuous, fldPath)
 	switch {
 	case !r.spec.Backup.RequiresArchive() || !r.Required.Platform.Known:
-		return nil
+		return errs
 	case r.database:
-		return field.ErrorList{field.Forbidden(fldPath, "is supported only for a MySQL, and not for a Database. Remove it")}
+		return append(errs, field.Forbidden(fldPath, "is supported only for a MySQL, and not for a Database. Remove it"))
 	case r.spec.DeletionPolicy == v1.DeletionDiscard:
-		return field.ErrorList{field.Forbidden(fldPath,
-			"is not possible with deletionPolicy Discard, with which no backups are taken. Remove one of them")}
+		errs = append(errs, field.Forbidden(fldPath,
+			"is not possible with deletionPolicy Discard, with which no backups are taken. Remove one of them"))
 	case r.store == "" && r.storeRefused == nil: // Another message says which stores are allowed.
-		return field.ErrorList{field.Forbidden(fldPath,
-			"requires a BackupStore. Set spec.backup.storeRef, or remove continuous")}
+		errs = append(errs, field.Forbidden(fldPath,
+			"requires a BackupStore. Set spec.backup.storeRef, or remove continuous"))
 	}
-	return nil
+	if r.spec.Backup.RequiresStoreDurability() {
+		errs = append(errs, durability.CheckServer(durability.Server{Image: r.wantedImage, HasGTIDs: r.hasGTIDs,
+			Config: r.spec.Config}, field.NewPath("spec"))...)
+	}
+	return errs
 }
 
 // archivesLog reports whether the binary log of the instance is archived, if its server supports it.
@@ -166,6 +172,8 @@ func archivingCondition(a *v1.ArchivingStatus) Condition {
 		out.Reason, out.Message = v1.ReasonNotStarted, "Waiting for the controller to archive the binary log. "+checkController
 	case a.Unsupported:
 		out.Reason, out.Message = v1.ReasonArchiveUnsupported, a.Message
+	case a.Suspended:
+		out.Reason, out.Message = v1.ReasonStoreDurabilitySuspended, a.Message
 	case !a.OK:
 		out.Reason, out.Message = v1.ReasonArchiveFailing, a.Message
 	default:

@@ -23,16 +23,22 @@ type templateInput struct {
 	ImagePullSecrets []v1.ImagePullSecret `json:"imagePullSecrets,omitempty"`
 	// Metrics is false if the spec disables metrics, or does not mention them.
 	Metrics bool `json:"metrics,omitempty"`
+	// Durability is empty if the server acknowledges commits without waiting for the BackupStore.
+	Durability v1.Durability `json:"durability,omitempty"`
 }
 
 // templateInputOf returns the templateInput of a spec with the image that the server runs.
 func templateInputOf(s v1.MySQLSpec, image string) templateInput {
-	return templateInput{
+	out := templateInput{
 		Image: image, Database: s.Database, Config: s.Config, Resources: s.Resources, RequireTLS: s.RequireTLS,
 		Scheduling:       s.Scheduling,
 		ImagePullSecrets: s.ImagePullSecrets,
 		Metrics:          s.HasMetrics(),
 	}
+	if s.Backup.RequiresStoreDurability() {
+		out.Durability = s.Backup.Continuous.Durability
+	}
+	return out
 }
 
 // facts are the inputs of the server's pod and of my.cnf that are not in the templateInput. They are the identity of the

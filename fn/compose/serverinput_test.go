@@ -107,6 +107,7 @@ func TestPreference(t *testing.T) {
 				case inInputOnly:
 					top, _, _ := strings.Cut(l.name, ".")
 					changed[strings.TrimSuffix(top, "[]")] = true
+					changed[l.name[strings.LastIndex(l.name, ".")+1:]] = true
 				}
 			}
 			for f := range reflect.TypeFor[templateInput]().Fields() {
@@ -178,8 +179,12 @@ func TestTemplateIsFrozen(t *testing.T) {
 		"imagePullSecrets": given(inUse, func(in *Input) {
 			in.XR.Spec.ImagePullSecrets = []v1.ImagePullSecret{{Name: "registry"}, {Name: "mirror"}}
 		}),
-		"metrics":   given(inUse, withMetrics),
-		"noMetrics": given(inUse, func(in *Input) { in.XR.Spec.Metrics = &v1.MetricsSpec{} }),
+		"metrics":    given(inUse, withMetrics),
+		"noMetrics":  given(inUse, func(in *Input) { in.XR.Spec.Metrics = &v1.MetricsSpec{} }),
+		"durability": given(inUse, durable),
+		"noDurability": given(inUse, func(in *Input) {
+			in.XR.Spec.Backup.Continuous = &v1.ContinuousBackup{Durability: v1.DurabilityServer}
+		}),
 	} {
 		w := serverOf(t, in).templateInput
 		got[name] = digestOf(w)
@@ -189,7 +194,7 @@ func TestTemplateIsFrozen(t *testing.T) {
 	}
 	want := map[string]string{"least": "a5df04f1e39f34aa", "full": "14cd457f2a61a99f", "requireTLS": "84f560757cee02af",
 		"scheduling": "9a9396fb66508d29", "imagePullSecrets": "1431b9ac50683d59", "metrics": "889422dc5a436af8",
-		"noMetrics": "a5df04f1e39f34aa"}
+		"noMetrics": "a5df04f1e39f34aa", "durability": "768e36bcbe718fdb", "noDurability": "a5df04f1e39f34aa"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}

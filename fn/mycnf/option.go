@@ -83,6 +83,12 @@ func boolean(value string) (on, ok bool) {
 	return false, false
 }
 
+// TurnsOff reports whether a setting turns a boolean option off, such as skip_log_bin or log_bin = OFF.
+func TurnsOff(key, value string) bool {
+	on, isBoolean := boolean(value)
+	return isBoolean && on == readOption(key).negated
+}
+
 // defaultLogName is the base name of the binary log if the setting contains no name. By default, mysqld uses the host
 // name, which differs in each pod. Each pod would then begin a new log.
 const defaultLogName = "binlog"
