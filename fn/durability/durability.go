@@ -33,7 +33,7 @@ func Arguments() []string {
 	return []string{
 		"--plugin-load-add=semisync_source.so",
 		"--rpl-semi-sync-source-enabled=ON",
-		"--rpl-semi-sync-source-timeout=4294967295",
+		"--rpl-semi-sync-source-timeout=" + v1.CommitTimeout,
 		"--rpl-semi-sync-source-wait-for-replica-count=1",
 		"--rpl-semi-sync-source-wait-no-replica=ON",
 		"--rpl-semi-sync-source-wait-point=AFTER_SYNC",

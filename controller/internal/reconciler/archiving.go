@@ -61,6 +61,7 @@ const (
 type archiveOffer interface {
 	OfferArchive(ctx context.Context, in *change.Server) (sql.Password, error)
 	WithdrawArchive(ctx context.Context, in *change.Server) error
+	SetCommitWait(ctx context.Context, in *change.Server, waits bool) (canWait bool, err error)
 }
 
 var _ archiveOffer = rotate.Donors{}
@@ -105,6 +106,8 @@ type runningArchiver struct {
 	// retried is the first progress that the archiver has reported after its last failure, or nil.
 	retried  *logarchive.Progress
 	keepFrom time.Time
+	// wait says whether commits wait until their transactions are in the store.
+	wait commitWait
 	// logRetention is the time for which the server keeps its binary log. 0 means that it is unknown or unlimited.
 	logRetention time.Duration
 }
@@ -237,11 +240,15 @@ func (r *archivingReconciler) reconcileInstance(ctx context.Context, s *instance
 	if err != nil {
 		return 0, err
 	}
+	previous := s.XR.Status.Archiving
+	wait := withDurability(&s.XR.Spec.Backup, next, a.commitWait(), previous, isSuspensionShown(s.XR))
+	if wait != waitUnknown {
+		r.setCommitWait(ctx, a, wait)
+	}
 	after := untilInterval
 	if next.OK && (next.From == nil || next.Until.Before(next.From)) {
 		after = baseInterval
 	}
-	previous := s.XR.Status.Archiving
 	if !isArchivingNews(previous, next) {
 		return after, nil
 	}
@@ -258,7 +265,7 @@ func (r *archivingReconciler) reconcileInstance(ctx context.Context, s *instance
 func isArchivingNews(previous, next *v1.ArchivingStatus) bool {
 	switch {
 	case previous == nil || previous.OK != next.OK || previous.Message != next.Message ||
-		previous.Unsupported != next.Unsupported ||
+		previous.Unsupported != next.Unsupported || previous.Suspended != next.Suspended ||
 		!previous.Since.Equal(next.Since) || !previous.From.Equal(next.From):
 		return true
 	case next.Until == nil || previous.Until == nil:
@@ -271,9 +278,12 @@ func isArchivingNews(previous, next *v1.ArchivingStatus) bool {
 
 // archivingFields returns the fields for a merge patch. A merge patch removes a field only if it is null.
 func archivingFields(a *v1.ArchivingStatus) map[string]any {
-	out := map[string]any{"ok": a.OK, "message": steps.OrNil(a.Message), "unsupported": nil}
-	if a.Unsupported {
-		out["unsupported"] = true
+	out := map[string]any{"ok": a.OK, "message": steps.OrNil(a.Message)}
+	for name, isSet := range map[string]bool{"unsupported": a.Unsupported, "suspended": a.Suspended} {
+		out[name] = nil
+		if isSet {
+			out[name] = true
+		}
 	}
 	for name, t := range map[string]*metav1.Time{"since": a.Since, "until": a.Until, "from": a.From} {
 		out[name] = nil
@@ -417,8 +427,15 @@ func (r *archivingReconciler) archive(ctx context.Context, a *runningArchiver, p
 		Connect: func(ctx context.Context) (logarchive.Stream, binlog.State, error) {
 			return r.connect(ctx, a, *password)
 		},
-		State: watch.ReadState, KeepFrom: a.neededFrom,
-		Held: func(ctx context.Context) error { return r.stores.Holders.Check(ctx, s) },
+		State: func(ctx context.Context) (binlog.State, error) {
+			state, err := watch.ReadState(ctx)
+			if err == nil && a.recordWait(commitWaitOf(state)) {
+				r.announce(a.key)
+			}
+			return state, err
+		},
+		KeepFrom: a.neededFrom,
+		Held:     func(ctx context.Context) error { return r.stores.Holders.Check(ctx, s) },
 		Report: func(p logarchive.Progress) {
 			if a.report(p) {
 				r.announce(a.key)
@@ -454,6 +471,15 @@ func (r *archivingReconciler) connect(ctx context.Context, a *runningArchiver,
 	a.mu.Lock()
 	a.logRetention = s.State.ExpireAfter
 	a.mu.Unlock()
+	record := func(wait commitWait) {
+		if a.recordWait(wait) {
+			r.announce(a.key)
+		}
+	}
+	record(commitWaitOf(s.State))
+	if s.State.CanWait {
+		return markedStream{s, record}, s.State, nil
+	}
 	return s, s.State, nil
 }
 
@@ -504,6 +530,7 @@ func (a *runningArchiver) fail(failure string, isUnsupported bool) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.retried, a.isUnsupported = nil, isUnsupported
+	a.wait = waitUnknown // The server may restart before the archiver connects again.
 	isNews := !instance.IsSameMessage(a.failure, failure)
 	if isNews {
 		a.failure = failure

@@ -170,11 +170,12 @@ func TestArchivingFields(t *testing.T) {
 		status v1.ArchivingStatus
 		want   map[string]any
 	}{
-		"Begins": {want: map[string]any{"ok": false, "message": nil, "unsupported": nil, "since": nil, "until": nil, "from": nil}},
+		"Begins": {want: map[string]any{"ok": false, "message": nil, "unsupported": nil, "suspended": nil, "since": nil,
+			"until": nil, "from": nil}},
 		"Works": {status: v1.ArchivingStatus{OK: true, Message: "x", Since: minuteAt(0),
 			Until: &metav1.Time{Time: minuteAt(10).In(time.FixedZone("", 3600))}, From: minuteAt(5)},
-			want: map[string]any{"ok": true, "message": "x", "unsupported": nil, "since": "2026-11-30T12:00:00Z",
-				"until": "2026-11-30T12:10:00Z", "from": "2026-11-30T12:05:00Z"}},
+			want: map[string]any{"ok": true, "message": "x", "unsupported": nil, "suspended": nil,
+				"since": "2026-11-30T12:00:00Z", "until": "2026-11-30T12:10:00Z", "from": "2026-11-30T12:05:00Z"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, archivingFields(&tc.status)); diff != "" {
@@ -377,6 +378,8 @@ func (brokenStream) Start(binlog.Set) error     { return nil }
 func (brokenStream) Next() (binlog.Part, error) { return binlog.Part{}, errBoom }
 func (brokenStream) Close()                     {}
 
+func (brokenStream) Acknowledge(binlog.Position) error { return errBoom }
+
 // TestFirstGap checks that package logarchive reports noSegmentYet for the first timeline, because no event must be
 // sent for it.
 func TestFirstGap(t *testing.T) {
@@ -455,6 +458,7 @@ func (a *archivingTest) write(changes []change.Change) error {
 		next := &v1.ArchivingStatus{}
 		next.OK, _ = fields["ok"].(bool)
 		next.Message, _ = fields["message"].(string)
+		next.Suspended, _ = fields["suspended"].(bool)
 		for name, field := range map[string]**metav1.Time{"since": &next.Since, "until": &next.Until, "from": &next.From} {
 			if text, ok := fields[name].(string); ok {
 				parsed, err := time.Parse(time.RFC3339, text)

@@ -294,6 +294,8 @@ func (s *fakeSession) OutsideData(context.Context) ([]sql.Outside, error) {
 	return s.outside, s.down
 }
 
+func (*fakeSession) SetCommitWait(context.Context, bool) (bool, error) { return true, nil }
+
 func (s *fakeSession) OfferArchive(context.Context) (sql.Password, error) {
 	return sql.NewPassword(), nil
 }
