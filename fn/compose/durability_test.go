@@ -67,7 +67,7 @@ func TestOnlyTheServerWaits(t *testing.T) {
 			for name, pod := range pods {
 				seen = append(seen, name)
 				for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
-					if name == v1.ResourceDeployment && c.Name == "mysql" {
+					if name == v1.ResourceDeployment && c.Name == engines[v1.TypeMySQL].name {
 						continue
 					}
 					if text := fmt.Sprint(c.Command, c.Args, c.Env); strings.Contains(text, "semi") {
@@ -127,7 +127,7 @@ func TestDurabilityNeedsAStore(t *testing.T) {
 	}{
 		"Store": {change: func(*Input) {}},
 		"Default": {change: func(in *Input) {
-			platform(func(s *v1.PlatformSpec) { s.DefaultBackupStore = "offsite" })(in)
+			platform(func(s *v1.PlatformSpec) { s.DefaultBackupStore = in.XR.Spec.Backup.StoreRef.Name })(in)
 			in.XR.Spec.Backup.StoreRef = nil
 		}},
 		"Unknown": {change: func(in *Input) {
