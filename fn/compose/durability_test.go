@@ -79,7 +79,7 @@ func TestOnlyTheServerWaits(t *testing.T) {
 			if diff := cmp.Diff(tc.pods, seen); diff != "" {
 				t.Errorf("pods: -want, +got:\n%s", diff)
 			}
-			if got := serverTemplate(serverOf(t, tc.in)).Spec.Containers[0]; !cmp.Equal(durability.Arguments(), got.Args) ||
+			if got := serverTemplate(serverOf(t, tc.in)).Spec.Containers[0]; !cmp.Equal(durability.Arguments(v1.DefaultImage), got.Args) ||
 				got.Command != nil {
 				t.Errorf("want the arguments of durability Store, got %q %q", got.Command, got.Args)
 			}
@@ -185,5 +185,21 @@ func TestArchivingCondition(t *testing.T) {
 				t.Errorf("want %v %s, got %v %s", tc.want.True, tc.want.Reason, got.True, got.Reason)
 			}
 		})
+	}
+}
+
+// TestOldImageStartsUntilItChanges checks that the server of an old image has no arguments that it does not know, while
+// the change to a newer image waits for a backup.
+func TestOldImageStartsUntilItChanges(t *testing.T) {
+	const old = "mysql:8.0.20"
+	in := given(inUse, durable, func(in *Input) {
+		in.XR.Spec.Image, in.XR.Status.Image, in.XR.Status.ServedImage = new("mysql:8.4"), old, old
+	})
+	c := serverTemplate(serverOf(t, in)).Spec.Containers[0]
+	if c.Image != old || c.Args != nil {
+		t.Errorf("want %s without arguments, got %s with %q", old, c.Image, c.Args)
+	}
+	if _, err := Compose(in); err != nil {
+		t.Errorf("want no refusal, because the wanted image is suitable, got %v", err)
 	}
 }
