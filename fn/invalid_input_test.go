@@ -38,7 +38,7 @@ func retention(field string, value any) map[string]any {
 func continuous(pairs ...any) map[string]any {
 	out := map[string]any{}
 	for i := 0; i < len(pairs); i += 2 {
-		out[pairs[i].(string)] = pairs[i+1] //nolint:errcheck // A wrong type fails the test.
+		out[pairs[i].(string)] = pairs[i+1]
 	}
 	return map[string]any{"continuous": out}
 }

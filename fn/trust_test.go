@@ -734,7 +734,7 @@ func (g *guard) walk(name, key string, value any) {
 			if slices.Contains(forbidden, k) {
 				g.complainf("%s has %s: %v", name, k, child)
 			}
-			if k == "args" && (name != v1.ResourceDeployment || fmt.Sprint(child) != fmt.Sprint(durability.Arguments())) {
+			if k == "args" && (name != v1.ResourceDeployment || fmt.Sprint(child) != fmt.Sprint(durability.Arguments(v1.DefaultImage))) {
 				g.complainf("%s has args: %v", name, child)
 			}
 			if k == "namespace" && child != g.instance.Namespace {

@@ -129,7 +129,7 @@ func serverArguments(s *serverInput) []string {
 	if !s.engine.password || s.templateInput.Durability == "" {
 		return nil
 	}
-	return durability.Arguments()
+	return durability.Arguments(s.templateInput.Image)
 }
 
 // serverEnvironment returns empty values for the password variables of the image. Without a password, the image's

@@ -67,7 +67,7 @@ func TestOnlyTheServerWaits(t *testing.T) {
 			for name, pod := range pods {
 				seen = append(seen, name)
 				for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
-					if name == v1.ResourceDeployment && c.Name == "mysql" {
+					if name == v1.ResourceDeployment && c.Name == engines[v1.TypeMySQL].name {
 						continue
 					}
 					if text := fmt.Sprint(c.Command, c.Args, c.Env); strings.Contains(text, "semi") {
@@ -79,7 +79,7 @@ func TestOnlyTheServerWaits(t *testing.T) {
 			if diff := cmp.Diff(tc.pods, seen); diff != "" {
 				t.Errorf("pods: -want, +got:\n%s", diff)
 			}
-			if got := serverTemplate(serverOf(t, tc.in)).Spec.Containers[0]; !cmp.Equal(durability.Arguments(), got.Args) ||
+			if got := serverTemplate(serverOf(t, tc.in)).Spec.Containers[0]; !cmp.Equal(durability.Arguments(v1.DefaultImage), got.Args) ||
 				got.Command != nil {
 				t.Errorf("want the arguments of durability Store, got %q %q", got.Command, got.Args)
 			}
@@ -127,7 +127,7 @@ func TestDurabilityNeedsAStore(t *testing.T) {
 	}{
 		"Store": {change: func(*Input) {}},
 		"Default": {change: func(in *Input) {
-			platform(func(s *v1.PlatformSpec) { s.DefaultBackupStore = "offsite" })(in)
+			platform(func(s *v1.PlatformSpec) { s.DefaultBackupStore = in.XR.Spec.Backup.StoreRef.Name })(in)
 			in.XR.Spec.Backup.StoreRef = nil
 		}},
 		"Unknown": {change: func(in *Input) {
@@ -185,5 +185,21 @@ func TestArchivingCondition(t *testing.T) {
 				t.Errorf("want %v %s, got %v %s", tc.want.True, tc.want.Reason, got.True, got.Reason)
 			}
 		})
+	}
+}
+
+// TestOldImageStartsUntilItChanges checks that the server of an old image has no arguments that it does not know, while
+// the change to a newer image waits for a backup.
+func TestOldImageStartsUntilItChanges(t *testing.T) {
+	const old = "mysql:8.0.20"
+	in := given(inUse, durable, func(in *Input) {
+		in.XR.Spec.Image, in.XR.Status.Image, in.XR.Status.ServedImage = new("mysql:8.4"), old, old
+	})
+	c := serverTemplate(serverOf(t, in)).Spec.Containers[0]
+	if c.Image != old || c.Args != nil {
+		t.Errorf("want %s without arguments, got %s with %q", old, c.Image, c.Args)
+	}
+	if _, err := Compose(in); err != nil {
+		t.Errorf("want no refusal, because the wanted image is suitable, got %v", err)
 	}
 }

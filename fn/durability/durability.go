@@ -28,8 +28,12 @@ const (
 // semi-synchronous replica, acknowledges them. They take precedence over my.cnf. A server without the plugin does not
 // start with them, so that no server runs without this protection. The timeout is the maximum, in milliseconds. With
 // wait-no-replica, commits also wait while the controller is not connected. With AFTER_SYNC, other sessions cannot see
-// a transaction that is not in the BackupStore yet.
-func Arguments() []string {
+// a transaction that is not in the BackupStore yet. An image that CheckServer refuses gets no arguments. It only runs
+// until the backup before the change to a suitable image, and must start for that.
+func Arguments(image string) []string {
+	if refusedImage(image) != "" {
+		return nil
+	}
 	return []string{
 		"--plugin-load-add=semisync_source.so",
 		"--rpl-semi-sync-source-enabled=ON",

@@ -17,8 +17,11 @@ func TestArguments(t *testing.T) {
 		"--rpl-semi-sync-source-timeout=4294967295", "--rpl-semi-sync-source-wait-for-replica-count=1",
 		"--rpl-semi-sync-source-wait-no-replica=ON", "--rpl-semi-sync-source-wait-point=AFTER_SYNC",
 	}
-	if diff := cmp.Diff(want, Arguments()); diff != "" {
+	if diff := cmp.Diff(want, Arguments(v1.DefaultImage)); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
+	}
+	if got := Arguments("mysql:8.0.20"); got != nil {
+		t.Errorf("want a server that starts until its image changes, got %q", got)
 	}
 }
 

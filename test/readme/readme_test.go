@@ -249,6 +249,8 @@ var typists = map[string]typist{
 	"kubectl logs job/restore-mysql-before-job --container apply-log": {"test/e2e/recovery_test.go",
 		`"logs", "--namespace", another.Namespace, "job/restore-"+another.Name+"-job", "--container", "apply-log"`},
 	"kubectl get mysql mysql-instance --output yaml": {"test/e2e/framework/dump.go", `"get", "mysql", s.Name, "--namespace"`},
+	`kubectl get mysql mysql-instance --output 'jsonpath={.status.conditions[?(@.type=="Archiving")]}'`: {
+		"test/e2e/durability_test.go", "`jsonpath={.status.conditions[?(@.type==\"Archiving\")]}`"},
 	"kubectl mysql restore --from mysql-instance --to mysql-before --at 2020-01-01T00:00:00Z --dry-run": {
 		"test/e2e/recovery_test.go", `"--at", "2020-01-01T00:00:00Z", "--dry-run"`},
 	"kubectl mysql restore --from mysql-instance --to mysql-before --at 2020-01-01T00:00:00Z --dry-run " +

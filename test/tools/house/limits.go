@@ -65,7 +65,7 @@ var functionWords = strings.Fields(
 
 // packageOrder lists the packages in order. Each package may only import earlier packages.
 var packageOrder = strings.Fields(
-	`apis/redact apis/v1 apis/agent fn/autogrow fn/bufferpool fn/ciphers fn/fieldcheck fn/mycnf fn/options fn/placement fn/compose fn controller/internal/admission controller/internal/clock
+	`apis/redact apis/v1 apis/agent fn/autogrow fn/bufferpool fn/ciphers fn/fieldcheck fn/mycnf fn/durability fn/options fn/placement fn/compose fn controller/internal/admission controller/internal/clock
 	controller/internal/nsrules controller/internal/certificate controller/internal/mysqld/version controller/internal/mysqld/datadir
 	controller/internal/mysqld/foreign controller/internal/mysqld/process controller/internal/mysqld/exporter controller/internal/mysqld/sql controller/internal/mysqld/local
 	controller/internal/exit controller/internal/datavolume controller/internal/change controller/internal/secrets controller/internal/workload
