@@ -18,8 +18,10 @@ func TestStoreDurability(t *testing.T) {
 	s3 := startS3(t)
 	b := offersStore(t, s3, newStoreKey(t, s3.namespace))
 	s := framework.NewServer(t, framework.ClassComposition)
+	s.Spec["image"] = newestImage
 	durable := map[string]any{"durability": "Store"}
-	s.Spec["backup"] = map[string]any{"storeRef": map[string]any{"name": b.GetName()}, "continuous": durable}
+	backup := map[string]any{"storeRef": map[string]any{"name": b.GetName()}, "continuous": durable}
+	s.Spec["backup"] = backup
 	s.Begin(t)
 	isRecoverable(t, s)
 	const waits = "SELECT @@rpl_semi_sync_source_enabled, @@rpl_semi_sync_source_wait_no_replica"
@@ -42,7 +44,7 @@ func TestStoreDurability(t *testing.T) {
 
 	pod := s.Pods().MustFindServer(t).UID
 	durable["storeFailurePolicy"] = "Continue"
-	s.Set(t, map[string]any{"backup": map[string]any{"continuous": durable}})
+	s.Set(t, map[string]any{"backup": backup})
 	moveBucket(t, s3, "backups", "hidden")
 	done = insertRow(t, s, 5001)
 	archivingIs(t, s, "False", "StoreDurabilitySuspended")

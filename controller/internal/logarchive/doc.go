@@ -5,6 +5,7 @@
 //	PREFIX/v1-log/NAMESPACE/INSTANCE/TIMELINE/NUMBER-RANDOM.binlog  Its transactions, compressed and encrypted.
 //	PREFIX/v1-log/NAMESPACE/INSTANCE/TIMELINE/head.json             What the archiver knew last, signed.
 //	PREFIX/v1-log/NAMESPACE/INSTANCE/TIMELINE/start.json            What the archiver knew when the timeline began, signed.
+//	PREFIX/v1-log/NAMESPACE/INSTANCE/TIMELINE/tail/NUMBER/*.tail    Acknowledged transactions after segment NUMBER, signed.
 //
 // A segment is a complete file in the format of a binary log. It contains whole transactions. Each manifest contains
 // the checksum of its segment and of the previous manifest. A reader that trusts one manifest can therefore verify

@@ -42,7 +42,7 @@ func TestWithDurability(t *testing.T) {
 		"NotAskedYet": {reason: "The controller has just started, and must change nothing.", spec: waits, next: works,
 			wait: waitUnknown, isOK: true},
 		"NotRestarted": {reason: "A server without the plugin must not look durable.", spec: waits, next: works,
-			wait: waitImpossible, isSuspended: true, message: "must restart"},
+			wait: waitImpossible, isSuspended: true, message: "Restart the server"},
 		"SwitchedOff": {reason: "Somebody else has switched the waiting off.", spec: waits, next: works, wait: waitOff,
 			want: waitOn, isSuspended: true, message: "do not wait"},
 		"Back": {reason: "The store works again, so commits must wait again.", spec: continues, next: works, wait: waitOff,
