@@ -41,7 +41,8 @@ func commitWaitOf(s binlog.State) commitWait {
 const (
 	commitsWait      = "Commits wait until the transactions are in the BackupStore"
 	commitsDoNotWait = "Commits do not wait for the BackupStore (storeFailurePolicy: Continue)"
-	waitAfterRestart = "Commits do not wait for the BackupStore yet, because the server must restart first"
+	waitAfterRestart = "Commits do not wait for the BackupStore, because the server was started before durability Store was " +
+		"set, or rpl_semi_sync_source_timeout was changed. Restart the server"
 	waitIsSwitchedOn = "Commits do not wait for the BackupStore. The controller switches the waiting on"
 )
 
