@@ -182,7 +182,7 @@ func (a *Archiver) readNewest(ctx context.Context) (newest Timeline, last *Last,
 
 // promoteTail makes segments of the tail that an earlier archiver has left.
 func (a *Archiver) promoteTail(ctx context.Context, t Timeline, last *Last) (*Last, error) {
-	if has, err := a.HasTail(ctx, t, last); err != nil || !has {
+	if hasTail, err := a.HasTail(ctx, t, last); err != nil || !hasTail {
 		return last, err
 	}
 	if a.Held != nil {
@@ -325,10 +325,9 @@ type received struct {
 	err error
 }
 
-// followStream stores all parts of a stream until the context ends or an error occurs.
-func (s *session) followStream(ctx context.Context, stream Stream) error {
-	parts, done := make(chan received), make(chan struct{})
-	defer close(done)
+// receiveParts returns a channel with all parts of a stream. It ends with the stream, or when done is closed.
+func receiveParts(stream Stream, done <-chan struct{}) <-chan received {
+	parts := make(chan received)
 	go func() {
 		for {
 			p, err := stream.Next()
@@ -343,6 +342,14 @@ func (s *session) followStream(ctx context.Context, stream Stream) error {
 			}
 		}
 	}()
+	return parts
+}
+
+// followStream stores all parts of a stream until the context ends or an error occurs.
+func (s *session) followStream(ctx context.Context, stream Stream) error {
+	done := make(chan struct{})
+	defer close(done)
+	parts := receiveParts(stream, done)
 	tick := time.NewTicker(segmentTime / 4)
 	defer tick.Stop()
 	running := ctx

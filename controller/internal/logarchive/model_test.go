@@ -556,7 +556,8 @@ func isPartOf(start binlog.Set, found []archivedTransaction, g *fakelog.Generati
 func newModel(seed uint64, bug *designBug) *model {
 	r := rand.New(&lockedSource{pcg: rand.NewPCG(seed, 1)}) //nolint:gosec // A test needs no secure random numbers.
 	m := &model{rand: r, server: fakelog.NewServer(), objects: fakelog.NewObjects(), key: store.NewSigningKey(), bug: bug,
-		seen: map[string]bool{}, acknowledged: map[string]binlog.GTID{}, faults: []int{0, 2, 10, 25}[r.IntN(4)], hasResets: r.IntN(3) > 0, isSteady: r.IntN(4) > 0}
+		seen: map[string]bool{}, acknowledged: map[string]binlog.GTID{},
+		faults: []int{0, 2, 10, 25}[r.IntN(4)], hasResets: r.IntN(3) > 0, isSteady: r.IntN(4) > 0}
 	m.processes = 1
 	if m.isPlain = seed%8 == 7; m.isPlain {
 		m.faults, m.hasResets = 0, false

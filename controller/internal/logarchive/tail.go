@@ -117,7 +117,7 @@ const tailTime = 3 * segmentTime
 // IncludeTail promotes the tail of a timeline if its archiver has ended. It waits some seconds to find out. last is the last
 // segment, or nil. damage says which transactions of the tail are lost or cannot be promoted.
 func (r Reader) IncludeTail(ctx context.Context, t Timeline, last *Last) (_ *Last, damage, err error) {
-	if has, err := r.HasTail(ctx, t, last); err != nil || !has {
+	if hasTail, err := r.HasTail(ctx, t, last); err != nil || !hasTail {
 		return last, nil, err
 	}
 	select {

@@ -201,10 +201,10 @@ func TestKeptTails(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		has, err := m.reader().HasTail(t.Context(), line, last)
-		again, perr := m.reader().PromoteTail(t.Context(), line, last)
-		if !has || err != nil || perr != nil || again != last {
-			t.Errorf("%v, %v, %v, %+v", has, err, perr, again)
+		hasTail, err := m.reader().HasTail(t.Context(), line, last)
+		promoted, perr := m.reader().PromoteTail(t.Context(), line, last)
+		if !hasTail || err != nil || perr != nil || promoted != last {
+			t.Errorf("%v, %v, %v, %+v", hasTail, err, perr, promoted)
 		}
 	})
 }

@@ -82,7 +82,7 @@ func (s *Session) OfferClone(ctx context.Context, account string) (Password, Lay
 	if err := s.WithdrawClone(ctx, account); err != nil {
 		return "", Layout{}, err
 	}
-	l, err := s.layout(ctx)
+	l, err := readLayout(ctx, s)
 	if err != nil {
 		return "", Layout{}, err
 	}
@@ -222,11 +222,11 @@ func (s *Session) CheckDonor(ctx context.Context) (Layout, error) {
 	if err := s.checkPacket(ctx); err != nil {
 		return Layout{}, err
 	}
-	return s.layout(ctx)
+	return readLayout(ctx, s)
 }
 
-// layout returns the layout of the server's data directory.
-func (s *Session) layout(ctx context.Context) (Layout, error) {
+// readLayout returns the layout of the server's data directory.
+func readLayout(ctx context.Context, s *Session) (Layout, error) {
 	var page, names sql.NullInt32
 	if err := s.queryRow(ctx, []sql.Scanner{&page, &names},
 		"SELECT @@innodb_page_size, @@lower_case_table_names"); err != nil {
