@@ -63,9 +63,8 @@ func (s *Stream) Acknowledge(p Position) error {
 	out = append(out, semiSyncMark)
 	out = binary.LittleEndian.AppendUint64(out, p.Offset)
 	out = append(out, p.File...)
-	out[0] = byte(len(out) - header) // A name of a file has at most 512 bytes; the second byte is below.
-	out[1] = byte((len(out) - header) >> 8)
-	if _, err := s.conn.Conn.Conn.Write(out); err != nil {
+	binary.LittleEndian.PutUint16(out, uint16(len(out)-header)) //nolint:gosec // A name of a file has at most 512 bytes.
+	if _, err := s.conn.Conn.Write(out); err != nil {
 		return fmt.Errorf("cannot acknowledge transactions: %w", err)
 	}
 	return nil
