@@ -64,7 +64,7 @@ func (s *Stream) Acknowledge(p Position) error {
 	out = binary.LittleEndian.AppendUint64(out, p.Offset)
 	out = append(out, p.File...)
 	binary.LittleEndian.PutUint16(out, uint16(len(out)-header)) //nolint:gosec // A name of a file has at most 512 bytes.
-	if _, err := s.conn.Conn.Write(out); err != nil {
+	if _, err := s.conn.Write(out); err != nil {
 		return fmt.Errorf("cannot acknowledge transactions: %w", err)
 	}
 	return nil
