@@ -2,9 +2,14 @@ package logarchive
 
 import (
 	"context"
+	"time"
 
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/binlog"
 )
+
+// pieceDelay is the time from the first transaction that the server waits for until a piece is sent. Clients whose commits
+// were acknowledged together commit again within this time, and share the next piece.
+const pieceDelay = 2 * time.Millisecond
 
 // An acknowledger stores the transactions for which the server waits as pieces of a tail, and acknowledges them. One piece
 // at a time is being sent. The next one contains all transactions that arrive meanwhile.
@@ -19,6 +24,9 @@ type acknowledger struct {
 	isBroken bool
 	// waits is the position of the last transaction that must be acknowledged, or nil.
 	waits *binlog.Position
+	// due receives a time when the next piece must be sent. isDue is true after that.
+	due   <-chan time.Time
+	isDue bool
 	// isSending is true while a piece is being sent. end is the end of its transactions. The result of the request is sent
 	// to results.
 	isSending bool
@@ -84,8 +92,12 @@ func (s *session) acknowledgeNext(ctx context.Context) error {
 		return nil
 	case k.isBroken:
 		return s.publishSegment(ctx)
+	case k.isDue:
+		return s.sendPiece(ctx)
+	case k.due == nil:
+		k.due = time.After(pieceDelay)
 	}
-	return s.sendPiece(ctx)
+	return nil
 }
 
 // acknowledgeAll acknowledges all transactions for which the server waits. They are stored.
@@ -100,7 +112,7 @@ func (s *session) acknowledgeAll() {
 func (s *session) sendPiece(ctx context.Context) error {
 	k := &s.ack
 	c, end := k.current, *k.waits
-	k.current, k.waits = nil, nil
+	k.current, k.waits, k.due, k.isDue = nil, nil, nil, false
 	if err := c.finishSegment(ctx); err != nil {
 		return err
 	}

@@ -383,6 +383,8 @@ func (s *session) followStream(ctx context.Context, stream Stream) error {
 			err = s.recordState(r)
 		case err = <-s.ack.results:
 			err = s.recordPiece(err)
+		case <-s.ack.due:
+			s.ack.isDue = true
 		case <-tick.C:
 			if !inTransaction && s.current != nil && s.Now().Sub(s.begun) >= segmentTime {
 				err = s.publishSegment(ctx)

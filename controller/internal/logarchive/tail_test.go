@@ -187,8 +187,8 @@ func TestKeptTails(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			go func() { _ = a.Run(ctx) }() // It ends with ctx.
 			for range 20 {
-				time.Sleep(time.Second)
 				m.server.Commit(10, 0)
+				time.Sleep(time.Second)
 			}
 			stop()
 			time.Sleep(time.Minute)
