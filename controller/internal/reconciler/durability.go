@@ -82,6 +82,13 @@ func withSentence(message, sentence string) string {
 	return message + ". " + sentence
 }
 
+// hasWaitingCommits reports whether commits of the instance wait because its transactions are not archived.
+func hasWaitingCommits(xr *instance.Composite) bool {
+	a := xr.Status.Archiving
+	return wantsArchive(xr) && xr.Spec.Backup.RequiresStoreDurability() && xr.Status.Started && !xr.IsSuspended() && a != nil &&
+		!a.OK && !a.Suspended
+}
+
 // isSuspensionShown reports whether users can see that the archive is interrupted.
 func isSuspensionShown(xr *instance.Composite) bool {
 	c := meta.FindStatusCondition(xr.Conditions, v1.ConditionArchiving)

@@ -2,6 +2,7 @@ package reconciler
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -171,5 +172,35 @@ func TestDurabilityStory(t *testing.T) {
 	}
 	if a.archiver.commitWait() != waitOn {
 		t.Error("commits do not wait")
+	}
+}
+
+// TestCommitsWaitProblem checks when the metrics report that commits of an instance wait.
+func TestCommitsWaitProblem(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason string
+		change func(*instance.State)
+		want   bool
+	}{
+		"Fails":      {reason: "The transactions are not archived.", change: func(*instance.State) {}, want: true},
+		"Works":      {reason: "The transactions are archived.", change: func(s *instance.State) { s.XR.Status.Archiving.OK = true }},
+		"Continues":  {reason: "Commits do not wait any more.", change: func(s *instance.State) { s.XR.Status.Archiving.Suspended = true }},
+		"NoArchive":  {reason: "The archive has not begun.", change: func(s *instance.State) { s.XR.Status.Archiving = nil }},
+		"NotStarted": {reason: "The server has no clients yet.", change: func(s *instance.State) { s.XR.Status.Started = false }},
+		"Suspended":  {reason: "The server is stopped on purpose.", change: suspended},
+		"Deleted":    {reason: "The instance is being deleted.", change: deletedAt},
+		"Server": {reason: "With durability Server, commits never wait.", change: func(s *instance.State) {
+			s.XR.Spec.Backup.Continuous.Durability = v1.DurabilityServer
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := archivedDatabase(instance.Key{Kind: v1.KindMySQL, Namespace: "team", Name: "db"})
+			s.XR.Spec.Backup.Continuous = &v1.ContinuousBackup{Durability: v1.DurabilityStore}
+			s.XR.Status.Started, s.XR.Status.Archiving = true, &v1.ArchivingStatus{Message: "no store"}
+			tc.change(s)
+			if got := slices.Contains(problemsOf(s.XR), problemCommitsWait); got != tc.want {
+				t.Errorf("%s\nwant %v, got %v", tc.reason, tc.want, got)
+			}
+		})
 	}
 }

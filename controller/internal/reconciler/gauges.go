@@ -29,6 +29,7 @@ const (
 	problemRestoreFailed     = "RestoreFailed"
 	problemRestoreTestFailed = "RestoreTestFailed"
 	problemGrowthBlocked     = "StorageGrowthBlocked"
+	problemCommitsWait       = "CommitsWait"
 )
 
 // observations are the last observed states of all instances, their backups, and the stores.
@@ -321,6 +322,9 @@ func problemsOf(xr *instance.Composite) (out []string) {
 	}
 	if meta.IsStatusConditionFalse(xr.Conditions, v1.ConditionStorageAutogrow) {
 		out = append(out, problemGrowthBlocked)
+	}
+	if hasWaitingCommits(xr) {
+		out = append(out, problemCommitsWait)
 	}
 	if c := xr.Status.Credentials; c != nil && c.State == v1.CredentialsFailed {
 		out = append(out, problemPasswordFailed)
