@@ -114,20 +114,24 @@ func (r Reader) HasTail(ctx context.Context, t Timeline, last *Last) (bool, erro
 // replaces the tail, within segmentTime.
 const tailTime = 3 * segmentTime
 
-// IncludeTail promotes the tail of a timeline if its archiver has ended. It waits some seconds to find out. last is the last
-// segment, or nil. damage says which transactions of the tail are lost or cannot be promoted.
-func (r Reader) IncludeTail(ctx context.Context, t Timeline, last *Last) (_ *Last, damage, err error) {
+// IncludeTail promotes the tail of a timeline if its archiver has ended. Only the newest timeline can have a running archiver.
+// For that timeline, IncludeTail waits some seconds to find out. last is the last segment, or nil. damage says which
+// transactions of the tail are lost or cannot be promoted.
+func (r Reader) IncludeTail(ctx context.Context, t Timeline, last *Last, isNewest bool) (_ *Last, damage, err error) {
 	if hasTail, err := r.HasTail(ctx, t, last); err != nil || !hasTail {
 		return last, nil, err
 	}
-	select {
-	case <-ctx.Done():
-		return last, nil, ctx.Err()
-	case <-time.After(tailTime):
-	}
-	now, err := r.Last(ctx, t)
-	if err != nil || numberAfter(now) != numberAfter(last) {
-		return now, nil, err
+	now := last
+	if isNewest {
+		select {
+		case <-ctx.Done():
+			return last, nil, ctx.Err()
+		case <-time.After(tailTime):
+		}
+		now, err = r.Last(ctx, t)
+		if err != nil || numberAfter(now) != numberAfter(last) {
+			return now, nil, err
+		}
 	}
 	now, err = r.PromoteTail(ctx, t, now)
 	switch {

@@ -231,7 +231,7 @@ func TestIncludeTail(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, damage, err := m.reader().IncludeTail(ctx, line, last); damage != nil || err != nil {
+			if _, damage, err := m.reader().IncludeTail(ctx, line, last, true); damage != nil || err != nil {
 				t.Errorf("%v, %v", damage, err)
 			}
 		}

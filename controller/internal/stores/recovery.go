@@ -132,13 +132,13 @@ func (c Cluster) linesOf(ctx context.Context, r *v1.BackupRecord) ([]recovery.Li
 		if err != nil {
 			return err
 		}
-		for _, t := range all {
+		for i, t := range all {
 			last, damage, err := log.LastReadable(ctx, t)
 			if errors.Is(err, logarchive.ErrDamaged) {
 				return &refusedError{fmt.Errorf("no manifest of the archive that began at %s can be read: %w", t.Name(), err)}
 			}
 			if err == nil && damage == nil {
-				last, damage, err = log.IncludeTail(ctx, t, last)
+				last, damage, err = log.IncludeTail(ctx, t, last, i == len(all)-1)
 			}
 			if err != nil {
 				return err
