@@ -643,13 +643,13 @@ type RestoreSpec struct {
 	// At is a time or a GTID. The instance is recovered to its state after all transactions that were committed up to
 	// that time, or after that transaction. A time has the format 2026-11-22T18:00:00.25Z, with at most six digits after
 	// the second. A GTID has the format 3e11fa47-71ca-11e1-9e33-c80aa9429562:23. With the prefix before:, as in
-	// before:3e11fa47-71ca-11e1-9e33-c80aa9429562:23, the transaction itself and all later ones are left out. It
-	// requires the archived binary log of the instance that is recovered. That is the one that from names, or else the
+	// before:3e11fa47-71ca-11e1-9e33-c80aa9429562:23, the transaction itself and all later ones are left out. Latest is
+	// the last archived transaction. It requires the archived binary log of the instance that is recovered. That is the one that from names, or else the
 	// previous instance of this name. At is applied once, as backup is.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=100
-	// +kubebuilder:validation:Pattern=`^([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})|(before:)?[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(:[a-z_][a-z0-9_]{0,31})?:[1-9][0-9]{0,17})$`
+	// +kubebuilder:validation:Pattern=`^(Latest|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})|(before:)?[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(:[a-z_][a-z0-9_]{0,31})?:[1-9][0-9]{0,17})$`
 	At *string `json:"at,omitempty"`
 
 	// Import specifies an existing database to import. It is applied once, as backup is.
@@ -689,10 +689,13 @@ var (
 // MomentBefore is the prefix of a GTID in RestoreSpec.At. With it, the recovery ends before that transaction.
 const MomentBefore = "before:"
 
+// MomentLatest is the value of RestoreSpec.At for the latest archived transaction.
+const MomentLatest = "Latest"
+
 // IsMoment reports whether a text is a valid value of RestoreSpec.At.
 func IsMoment(text string) bool {
 	_, err := time.Parse(time.RFC3339Nano, text)
-	return err == nil && timePattern.MatchString(text) || gtidPattern.MatchString(text)
+	return err == nil && timePattern.MatchString(text) || gtidPattern.MatchString(text) || text == MomentLatest
 }
 
 // Prefixes of a restore source, as RestoreSpec.Choice returns it: ChoiceFrom of another claim, ChoiceImport of an

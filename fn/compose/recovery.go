@@ -18,7 +18,7 @@ func checkAt(r *resolved, fldPath *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if !v1.IsMoment(*restore.At) {
 		errs = append(errs, field.Invalid(fldPath, clipText(*restore.At),
-			"must be a time, such as 2026-11-22T18:00:00.25Z, the GTID of a transaction, or before: and a GTID"))
+			"must be a time, such as 2026-11-22T18:00:00.25Z, the GTID of a transaction, before: and a GTID, or Latest"))
 	}
 	if r.database {
 		errs = append(errs, field.Forbidden(fldPath, "is supported only for a MySQL, and not for a Database. Remove it"))

@@ -11,7 +11,8 @@ import (
 )
 
 // TestStoreDurability checks that a commit waits while the store cannot be written, and returns when it can be written
-// again. With storeFailurePolicy Continue, the condition says that the protection is suspended before a commit returns.
+// again. With storeFailurePolicy Continue, the condition says that the protection is suspended before a commit returns. At
+// the end, the data is deleted without a backup, and the last commit is recovered from the archive.
 func TestStoreDurability(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "fn/compose tests the arguments, and the controller tests the acknowledgements")
@@ -61,6 +62,14 @@ func TestStoreDurability(t *testing.T) {
 	returns(t, insertRow(t, s, 5002))
 	if now := s.Pods().MustFindServer(t).UID; now != pod {
 		t.Errorf("want no restart after a change of storeFailurePolicy, got pod %s instead of %s", now, pod)
+	}
+	rows := s.Client().MustQuery(t, framework.Rows)
+	s.Discard(t)
+	s.Gone(t)
+	s.Spec["restore"] = map[string]any{"at": "Latest"}
+	s.Create(t)
+	if got := s.Client().FirstAnswer(t, framework.Rows); got != rows {
+		t.Errorf("want the rows of the last acknowledged commit\n%s\ngot\n%s", rows, got)
 	}
 	s.Delete(t)
 }

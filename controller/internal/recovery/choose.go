@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -71,6 +72,30 @@ func ChooseTransaction(g binlog.GTID, t logarchive.Timeline, segment *logarchive
 		return b, l, fmt.Errorf("transaction %s is not possible. %s", g, DescribeRanges(bases))
 	}
 	return b, l, nil
+}
+
+// ChooseLatest returns the backup and the timeline with which the last archived transaction can be recovered, and that
+// transaction. The bases must be sorted, the newest first. The recovery is refused if it would lack known transactions: those
+// of a later backup, of a damaged part of the archive, or of a timeline without a backup.
+func ChooseLatest(bases []Base) (b Base, l Line, t Target, err error) {
+	if len(bases) == 0 || len(bases[0].Lines) == 0 {
+		return b, l, t, errors.New(DescribeRanges(bases))
+	}
+	l = bases[0].Lines[len(bases[0].Lines)-1]
+	i := slices.IndexFunc(bases, l.continues)
+	switch {
+	case l.Damage != nil:
+		return b, l, t, fmt.Errorf("the last transactions of the archived binary log are lost: %w. %s", l.Damage,
+			DescribeRanges(bases))
+	case l.until().Before(bases[0].Begun):
+		return b, l, t, fmt.Errorf("the newest backup is later than the archived binary log, which ends at %s. Remove at to "+
+			"restore that backup", l.until().UTC().Format(time.RFC3339))
+	case i < 0:
+		return b, l, t, fmt.Errorf("no backup precedes the last part of the archived binary log, which begins after a gap at %s. %s",
+			l.Begun.UTC().Format(time.RFC3339), DescribeRanges(bases))
+	}
+	t.GTID, err = binlog.ParseGTID(l.LastGTID)
+	return bases[i], l, t, err
 }
 
 // chooseBase returns the newest backup that was complete at a time, with a timeline that continues it. Without such a

@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -109,6 +110,50 @@ func TestChoose(t *testing.T) {
 				t.Errorf("%s want the refusal %q, got %v", tc.reason, tc.refusal, err)
 			case tc.refusal == "" && (err != nil || b.Record != tc.base || l.Prefix != tc.line):
 				t.Errorf("%s want %s, %s, got %s, %+v, %v", tc.reason, tc.base, tc.line, b.Record, l, err)
+			}
+		})
+	}
+}
+
+// TestChooseLatest checks which backup and which timeline the recovery of the last archived transaction begins with.
+func TestChooseLatest(t *testing.T) {
+	const last = "3e11fa47-71ca-11e1-9e33-c80aa9429562:23"
+	lineTo := func(name string, begun, until int) Line {
+		l := line(name, begun, until)
+		l.Manifest = &logarchive.Manifest{LastGTID: last}
+		return l
+	}
+	one, two := lineTo("one", 0, 60), lineTo("two", 70, 120)
+	damaged := lineTo("two", 70, 120)
+	damaged.Damage = errors.New("piece 5 is lost")
+	for name, tc := range map[string]struct {
+		reason     string
+		bases      []Base
+		base, line string
+		refusal    string
+	}{
+		"Newest": {reason: "The newest backup needs the shortest log.",
+			bases: []Base{base("b2", 30, 31, one), base("b1", 10, 11, one)}, base: "b2", line: "one"},
+		"AfterTheGap": {reason: "There is a backup after the gap.",
+			bases: []Base{base("b2", 71, 72, one, two), base("b1", 10, 11, one, two)}, base: "b2", line: "two"},
+		"NoBackupAfterTheGap": {reason: "The transactions after the gap would be missing.",
+			bases: []Base{base("b1", 10, 11, one, two)}, refusal: "after a gap at 2026-11-22T19:10:00Z"},
+		"LaterBackup": {reason: "The backup has transactions that the archive lacks.",
+			bases: []Base{base("b2", 61, 62, one), base("b1", 10, 11, one)}, refusal: "Remove at"},
+		"DuringTheBackup": {reason: "The archive may have transactions that were committed while the backup was taken.",
+			bases: []Base{base("b2", 59, 62, one), base("b1", 10, 11, one)}, base: "b2", line: "one"},
+		"Damaged": {reason: "Acknowledged transactions are lost.",
+			bases: []Base{base("b2", 71, 72, one, damaged)}, refusal: "piece 5 is lost"},
+		"NoLog":    {reason: "The instance is not archived.", bases: []Base{base("b1", 10, 11)}, refusal: "No backup has"},
+		"NoBackup": {reason: "A recovery requires a backup.", refusal: "No backup has"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, l, target, err := ChooseLatest(tc.bases)
+			switch {
+			case tc.refusal != "" && (err == nil || !strings.Contains(err.Error(), tc.refusal)):
+				t.Errorf("%s want the refusal %q, got %v", tc.reason, tc.refusal, err)
+			case tc.refusal == "" && (err != nil || b.Record != tc.base || l.Prefix != tc.line || target.String() != last):
+				t.Errorf("%s want %s with %s, got %s, %+v, %s, %v", tc.reason, tc.base, tc.line, b.Record, l, target, err)
 			}
 		})
 	}

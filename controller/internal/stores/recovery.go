@@ -53,12 +53,7 @@ func (c Cluster) FindRecovery(ctx context.Context, choice, moment string, previo
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	out := &v1.RecoverySource{Choice: choice}
-	target, err := recovery.ParseTarget(moment)
-	if err != nil {
-		out.Message = err.Error()
-		return out, nil
-	}
-	found, err := c.chooseBase(ctx, target, records)
+	target, found, err := c.chooseBase(ctx, moment, records)
 	if refused := new(refusedError); errors.As(err, &refused) {
 		out.Message = refused.Error()
 		return out, nil
@@ -67,7 +62,7 @@ func (c Cluster) FindRecovery(ctx context.Context, choice, moment string, previo
 		return nil, err
 	}
 	out.Backup = found.base.Record
-	out.Recovery = &v1.Recovery{At: moment, Timeline: found.line.Prefix, Segment: found.line.Number,
+	out.Recovery = &v1.Recovery{At: target.String(), Timeline: found.line.Prefix, Segment: found.line.Number,
 		Digest: found.line.Digest, Until: recovery.Target{Time: found.line.Last.Time}.String()}
 	err = c.planRecovery(ctx, target, found, out, previous)
 	if coded := new(agent.ExitError); errors.As(err, &coded) {
@@ -86,9 +81,43 @@ type chosenBase struct {
 // A refusedError is the reason why a recovery is not possible.
 type refusedError struct{ error }
 
-// chooseBase returns the backup and the timeline for a recovery. If the recovery is not possible, it returns a
-// refusedError.
-func (c Cluster) chooseBase(ctx context.Context, target recovery.Target, records []v1.BackupRecord) (*chosenBase, error) {
+// chooseBase parses the text of a recovery target, and returns the target with the backup and the timeline for the recovery.
+// If the recovery is not possible, it returns a refusedError.
+func (c Cluster) chooseBase(ctx context.Context, moment string, records []v1.BackupRecord) (target recovery.Target, _ *chosenBase,
+	_ error) {
+	var err error
+	if moment != v1.MomentLatest {
+		if target, err = recovery.ParseTarget(moment); err != nil {
+			return target, nil, &refusedError{err}
+		}
+	}
+	bases, backups, err := c.basesWithLines(ctx, records)
+	if err != nil {
+		return target, nil, err
+	}
+	var b recovery.Base
+	var l recovery.Line
+	switch {
+	case moment == v1.MomentLatest:
+		b, l, target, err = recovery.ChooseLatest(bases)
+	case target.Time > 0:
+		b, l, err = recovery.Choose(time.UnixMicro(int64(target.Time)), bases) //nolint:gosec // A time.
+	default:
+		found, lerr := c.locate(ctx, target.GTID, bases, backups)
+		if lerr != nil {
+			return target, nil, lerr
+		}
+		b, l, err = chooseLocated(target.GTID, found, bases)
+	}
+	if err != nil {
+		return target, nil, &refusedError{err}
+	}
+	i := slices.IndexFunc(bases, func(other recovery.Base) bool { return other.Record == b.Record })
+	return target, &chosenBase{b, l, backups[i]}, nil
+}
+
+// basesWithLines returns the verified backups among records that are in a store, with their timelines.
+func (c Cluster) basesWithLines(ctx context.Context, records []v1.BackupRecord) ([]recovery.Base, []*v1.BackupRecord, error) {
 	bases, backups := BasesOf(records)
 	logs := map[string][]recovery.Line{}
 	for i, r := range backups {
@@ -97,29 +126,13 @@ func (c Cluster) chooseBase(ctx context.Context, target recovery.Target, records
 		if !known {
 			var err error
 			if lines, err = c.linesOf(ctx, r); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			logs[key] = lines
 		}
 		bases[i].Lines = lines
 	}
-	var b recovery.Base
-	var l recovery.Line
-	var err error
-	if target.Time > 0 {
-		b, l, err = recovery.Choose(time.UnixMicro(int64(target.Time)), bases) //nolint:gosec // A time.
-	} else {
-		found, lerr := c.locate(ctx, target.GTID, bases, backups)
-		if lerr != nil {
-			return nil, lerr
-		}
-		b, l, err = chooseLocated(target.GTID, found, bases)
-	}
-	if err != nil {
-		return nil, &refusedError{err}
-	}
-	i := slices.IndexFunc(bases, func(other recovery.Base) bool { return other.Record == b.Record })
-	return &chosenBase{b, l, backups[i]}, nil
+	return bases, backups, nil
 }
 
 // linesOf returns the timelines of the instance of a backup.

@@ -14,7 +14,6 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/logarchive"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/recovery"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/test/s3memory"
 )
 
@@ -117,6 +116,11 @@ func TestChooseRecovery(t *testing.T) {
 			record: base, damaged: []int64{2}, target: source + ":5", refusal: "no readable manifest"},
 		"HiddenTwice": {reason: "The damaged part of the first timeline may contain the same number.",
 			record: base, damaged: []int64{3, 4}, isReset: true, target: source + ":8", refusal: "may exist twice"},
+		"Latest": {reason: "The last transaction is in the last segment.", record: base, target: v1.MomentLatest},
+		"LatestWithoutBackup": {reason: "No backup contains the transactions of the timeline after the reset.",
+			record: base, isReset: true, target: v1.MomentLatest, refusal: "after a gap"},
+		"LatestInTheDamage": {reason: "The last transactions are lost.", record: base, damaged: []int64{4},
+			target: v1.MomentLatest, refusal: "are lost"},
 		"OnceAfterAReset": {reason: "Only the first timeline contains the transaction.",
 			record: base, isReset: true, target: source + ":12"},
 	}
@@ -153,11 +157,7 @@ func TestChooseRecovery(t *testing.T) {
 			}
 			kube := fake.NewClientBuilder().WithScheme(scheme).WithObjects(b, secrets.Credentials, secrets.Key).Build()
 			c := Cluster{Reader: kube, Namespace: systemNamespace, Clock: time.Now}
-			target, err := recovery.ParseTarget(tc.target)
-			if err != nil {
-				t.Fatal(err)
-			}
-			found, err := c.chooseBase(t.Context(), target, []v1.BackupRecord{tc.record})
+			_, found, err := c.chooseBase(t.Context(), tc.target, []v1.BackupRecord{tc.record})
 			refused := new(refusedError)
 			switch {
 			case err != nil && !errors.As(err, &refused):
