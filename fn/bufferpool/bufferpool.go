@@ -1,13 +1,14 @@
-// Package bufferpool derives the size of MySQL's buffer pool from the memory limit of the container.
+// Package bufferpool derives MySQL's memory settings from the memory limit of the container.
 package bufferpool
 
 import "fmt"
 
 // The size of the buffer pool is percent of the memory limit. At least rest MiB must remain for connections,
-// temporary tables and the performance schema. All sizes are in MiB.
+// temporary tables and the performance schema. An idle MySQL 9.7 needs 360 MiB in addition to its buffer pool. The
+// connections of TestDefaultsUnderLoad need about 300 MiB more. All sizes are in MiB.
 const (
 	percent = 70
-	rest    = 512
+	rest    = 768
 	// chunk is the default of innodb_buffer_pool_chunk_size. It is also the default size of the pool.
 	chunk = 128
 	// leastInstance is the minimum size of each buffer pool instance, unless there is only one instance.
@@ -15,10 +16,35 @@ const (
 	mostInstances = 8
 )
 
+// Limits of the memory that is shared by all connections, in MiB.
+const (
+	// Internal temporary tables of all connections together may use 3 % of the memory limit, and use the disk after
+	// that. MySQL 8.4 and newer use 3 % of the node's memory, and all versions at least 1 GiB.
+	temporaryPercent = 3
+	leastTemporary   = 2
+	usualTemporary   = 1024
+	// The log buffer has the default size of MySQL 8.0 up to 4 GiB of memory. The default of MySQL 9 is 64 MiB.
+	logBuffer      = 16
+	smallContainer = 4096
+)
+
 // Settings returns the options that affect the size of the buffer pool.
 func Settings() []string {
 	return []string{"innodb_buffer_pool_size", "innodb_buffer_pool_instances", "innodb_buffer_pool_chunk_size",
 		"innodb_dedicated_server"}
+}
+
+// SharedConfig returns the lines of my.cnf that limit other memory than the buffer pool, for a memory limit in bytes.
+// The claim's settings follow these lines, so that they take precedence.
+func SharedConfig(limit int64) string {
+	out, temporary := "", max(limit>>20*temporaryPercent/100, leastTemporary)
+	if temporary < usualTemporary {
+		out = fmt.Sprintf("loose_temptable_max_ram = %dM\n", temporary)
+	}
+	if limit>>20 < smallContainer {
+		out += fmt.Sprintf("loose_innodb_log_buffer_size = %dM\n", logBuffer)
+	}
+	return out
 }
 
 // Config returns the lines of my.cnf for a memory limit in bytes. The prefix loose_ distinguishes them from the

@@ -22,12 +22,12 @@ func TestPoolConfig(t *testing.T) {
 		want   string
 	}{
 		"Usual": {"The pool size must follow the default memory limit.",
-			given(), line + "512M\nloose_innodb_buffer_pool_instances = 1\n"},
+			given(), line + "256M\nloose_innodb_buffer_pool_instances = 1\n"},
 		"Limit": {"The pool size must follow the memory limit of the claim.", given(limit("4Gi")),
 			line + "2816M\nloose_innodb_buffer_pool_instances = 2\n"},
 		"Most": {"The pool size must follow the memory limit of the platform.",
 			given(func(in *Input) { in.XR.Spec.Resources = &v1.Resources{} },
-				platform(func(s *v1.PlatformSpec) { s.MaxResources = memoryLimit("2Gi").Limits })), line + "1408M\n"},
+				platform(func(s *v1.PlatformSpec) { s.MaxResources = memoryLimit("2Gi").Limits })), line + "1280M\n"},
 		"Other": {"Other settings of the claim must not change the size.",
 			given(limit("4Gi"), setting("max_connections", "7")), line + "2816M\n"},
 		"NoLimit": {"Without a memory limit, my.cnf must not set the pool size.",
@@ -49,5 +49,22 @@ func TestPoolConfig(t *testing.T) {
 				t.Errorf("%s Want %q in\n%s", tc.reason, tc.want, config)
 			}
 		})
+	}
+}
+
+// TestSharedMemoryConfig checks that the limits for other memory also apply if the claim sets the buffer pool, and that
+// the claim's own value of such a limit takes precedence.
+func TestSharedMemoryConfig(t *testing.T) {
+	const line = "loose_temptable_max_ram = "
+	own := func(in *Input) {
+		in.XR.Spec.Config = map[string]v1.Setting{"innodb_buffer_pool_size": "1G", "temptable_max_ram": "7M"}
+	}
+	if _, config := containerOf(t, given(own)); !strings.Contains(config, line+"30M\n") ||
+		strings.Index(config, "\ntemptable_max_ram = 7M\n") < strings.Index(config, line) {
+		t.Errorf("want the product's value, and then the claim's value in\n%s", config)
+	}
+	if _, config := containerOf(t, given(func(in *Input) { in.XR.Spec.Resources = &v1.Resources{} })); strings.Contains(config,
+		line) {
+		t.Errorf("want no limit without a memory limit in\n%s", config)
 	}
 }

@@ -79,17 +79,21 @@ func refusedSetting(key, name, value string, modified bool) string {
 }
 
 // platformConfig returns the lines of my.cnf that do not come from the claim and are the same for all servers.
-func platformConfig(s *serverInput) string { return tlsConfig(s) + poolConfig(s) }
+func platformConfig(s *serverInput) string { return tlsConfig(s) + memoryConfig(s) }
 
-// poolConfig returns the lines of my.cnf for the buffer pool. It returns "" if the server has no memory limit, or if
-// the claim sets an option of the buffer pool.
-func poolConfig(s *serverInput) string {
+// memoryConfig returns the lines of my.cnf that depend on the memory limit, or "" if the server has none. If the claim
+// sets an option of the buffer pool, the lines for the buffer pool are omitted.
+func memoryConfig(s *serverInput) string {
 	limit, limited := s.resources.Limits[corev1.ResourceMemory]
-	if s.engine.config == "" || !limited || slices.ContainsFunc(bufferpool.Settings(), func(name string) bool {
+	if s.engine.config == "" || !limited {
+		return ""
+	}
+	shared := bufferpool.SharedConfig(limit.Value())
+	if slices.ContainsFunc(bufferpool.Settings(), func(name string) bool {
 		_, set := settingOf(s.templateInput.Config, name)
 		return set
 	}) {
-		return ""
+		return shared
 	}
-	return bufferpool.Config(limit.Value())
+	return bufferpool.Config(limit.Value()) + shared
 }

@@ -15,8 +15,9 @@ import (
 )
 
 // usualResources returns the default resources of a server. With a memory request, the server is not among the first
-// pods that are evicted when the node runs out of memory. With a limit, it cannot use the memory of other pods. MySQL
-// needs about 400 MiB with its own defaults. mongod's cache is half of the limit minus 1 GiB, but at least 256 MiB.
+// pods that are evicted when the node runs out of memory. With a limit, it cannot use the memory of other pods. An
+// idle MySQL 9.7 needs 360 MiB in addition to its buffer pool. mongod's cache is half of the limit minus 1 GiB, but at
+// least 256 MiB.
 func usualResources() corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{
 		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("250m"),
