@@ -644,8 +644,8 @@ type RestoreSpec struct {
 	// that time, or after that transaction. A time has the format 2026-11-22T18:00:00.25Z, with at most six digits after
 	// the second. A GTID has the format 3e11fa47-71ca-11e1-9e33-c80aa9429562:23. With the prefix before:, as in
 	// before:3e11fa47-71ca-11e1-9e33-c80aa9429562:23, the transaction itself and all later ones are left out. Latest is
-	// the last archived transaction. It requires the archived binary log of the instance that is recovered. That is the one that from names, or else the
-	// previous instance of this name. At is applied once, as backup is.
+	// the last archived transaction. At requires the archived binary log of the instance that is recovered. That is the
+	// one that from names, or else the previous instance of this name. At is applied once, as backup is.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=100
