@@ -16,16 +16,19 @@ const (
 	mostInstances = 8
 )
 
-// Limits of the memory that is shared by all connections, in MiB.
+// Limits of other memory, in MiB.
 const (
 	// Internal temporary tables of all connections together may use 3 % of the memory limit, and use the disk after
 	// that. MySQL 8.4 and newer use 3 % of the node's memory, and all versions at least 1 GiB.
 	temporaryPercent = 3
 	leastTemporary   = 2
 	usualTemporary   = 1024
-	// The log buffer has the default size of MySQL 8.0 up to 4 GiB of memory. The default of MySQL 9 is 64 MiB.
-	logBuffer      = 16
+	// Below 4 GiB of memory, the log buffer has the default size of MySQL 8.0, because MySQL 9 uses 64 MiB. The long
+	// history of statements has 1000 rows. MySQL allocates 34 MiB for 10000 rows, although this history is disabled by
+	// default.
 	smallContainer = 4096
+	logBuffer      = 16
+	longHistory    = 1000
 )
 
 // Settings returns the options that affect the size of the buffer pool.
@@ -42,7 +45,8 @@ func SharedConfig(limit int64) string {
 		out = fmt.Sprintf("loose_temptable_max_ram = %dM\n", temporary)
 	}
 	if limit>>20 < smallContainer {
-		out += fmt.Sprintf("loose_innodb_log_buffer_size = %dM\n", logBuffer)
+		out += fmt.Sprintf("loose_innodb_log_buffer_size = %dM\n"+
+			"loose_performance_schema_events_statements_history_long_size = %d\n", logBuffer, longHistory)
 	}
 	return out
 }

@@ -41,9 +41,10 @@ func TestSizeOf(t *testing.T) {
 // TestSharedConfig checks that temporary tables and the log buffer leave room for other memory in a small container,
 // and that MySQL's own defaults apply in a large one.
 func TestSharedConfig(t *testing.T) {
+	const small = "loose_innodb_log_buffer_size = 16M\nloose_performance_schema_events_statements_history_long_size = 1000\n"
 	for limit, want := range map[int64]string{
-		1 << 20:  "loose_temptable_max_ram = 2M\nloose_innodb_log_buffer_size = 16M\n",
-		1 << 30:  "loose_temptable_max_ram = 30M\nloose_innodb_log_buffer_size = 16M\n",
+		1 << 20:  "loose_temptable_max_ram = 2M\n" + small,
+		1 << 30:  "loose_temptable_max_ram = 30M\n" + small,
 		4 << 30:  "loose_temptable_max_ram = 122M\n",
 		33 << 30: "loose_temptable_max_ram = 1013M\n",
 		35 << 30: "",

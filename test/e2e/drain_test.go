@@ -32,6 +32,7 @@ func TestDrain(t *testing.T) {
 		s.Spec["storageClassName"] = class
 		s.begin(t)
 		w := s.startWriters(t)
+		s.listsOnNode(t, serverPods, s.Name)
 		s.drain(t)
 		moved := s.hasOnePodMore(t, 1)
 		if moved.Spec.NodeName != s.nodes[0] {
@@ -41,6 +42,7 @@ func TestDrain(t *testing.T) {
 		s.settles(t, 1)
 		w.end(t)
 		s.moves(t) // The Jobs run on the drained node again.
+		s.drainsOnline(t)
 		s.drainsBackup(t)
 		s.drainsRestore(t, w)
 	})
@@ -133,6 +135,17 @@ func (s *drained) cordon(t *testing.T, on bool, nodes ...string) {
 
 func (s *drained) uncordon(t *testing.T) { t.Helper(); s.cordon(t, false, s.nodes[1]) }
 
+// listsOnNode checks that the listing of docs/how-to/drain-a-node.md contains the pods of this instance on the second
+// node.
+func (s *drained) listsOnNode(t *testing.T, selector, prefix string) {
+	t.Helper()
+	out, err := framework.Kubectl(t.Context(), "get", "pods", "--all-namespaces", "--field-selector",
+		"spec.nodeName="+s.nodes[1], "--selector", selector, "--output", "wide")
+	if err != nil || !strings.Contains(out, s.Namespace) || !strings.Contains(out, prefix) {
+		t.Errorf("want a pod %s of namespace %s in the list, got %v: %s", prefix, s.Namespace, err, out)
+	}
+}
+
 // drain drains the second node as an administrator does. It fails if the drain does not end.
 func (s *drained) drain(t *testing.T) {
 	t.Helper()
@@ -165,6 +178,10 @@ func (s *drained) hasOnePodMore(t *testing.T, replaced int) *corev1.Pod {
 func (s *drained) settles(t *testing.T, replaced int) {
 	t.Helper()
 	s.BecomesReady(t)
+	if out, err := framework.Kubectl(t.Context(), "get", "mysql", "--all-namespaces"); err != nil ||
+		!strings.Contains(out, s.Namespace) {
+		t.Errorf("want namespace %s in the list, got %v: %s", s.Namespace, err, out)
+	}
 	before := s.hasOnePodMore(t, replaced)
 	time.Sleep(20 * time.Second)
 	if after := s.hasOnePodMore(t, replaced); after.UID != before.UID || restartsOf(after) > 0 {
@@ -193,25 +210,38 @@ func (s *drained) podsCreated(t *testing.T) int {
 func (s *drained) moves(t *testing.T) {
 	t.Helper()
 	s.cordon(t, true, s.nodes[0])
-	p := s.Pods().MustFindServer(t)
+	p, before := s.Pods().MustFindServer(t), s.podsCreated(t)
 	if err := framework.Suite.Kube.Delete(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
 	framework.Eventually(t, "the pod's end", func(ctx context.Context) error { return framework.IsGone(ctx, p) })
-	if p := s.hasOnePodMore(t, 2); p.Spec.NodeName != s.nodes[1] {
+	if p := s.hasOnePodMore(t, before); p.Spec.NodeName != s.nodes[1] {
 		t.Errorf("want the server on node %s again, it is on %s", s.nodes[1], p.Spec.NodeName)
 	}
+}
+
+// drainsOnline drains the node of the server while the Job of an online backup copies its data. The backup must be
+// verified once the server runs on the other node.
+func (s *drained) drainsOnline(t *testing.T) {
+	t.Helper()
+	s.slowJobs(t)
+	s.cordon(t, true, s.nodes[0])
+	createBackup(t, s.Server, "drained", "Online")
+	s.drainsJob(t, "backup")
+	isAnswered(t, s.Server, "drained", "Verified")
+	s.uncordon(t)
+	s.hasOnePodMore(t, 3)
+	s.moves(t)
 }
 
 // drainsBackup deletes the claim, and drains the node while the backup Job runs there. The backup must be verified on
 // the other node.
 func (s *drained) drainsBackup(t *testing.T) {
 	t.Helper()
-	s.slowJobs(t)
 	s.StartDelete(t)
 	s.drainsJob(t, "backup")
 	s.Gone(t)
-	s.Backups().AreVerified(t, 1)
+	s.Backups().AreVerified(t, 2)
 	s.uncordon(t)
 }
 
@@ -238,7 +268,7 @@ func (s *drained) drainsJob(t *testing.T, component string) {
 	if p.Spec.NodeName != s.nodes[1] {
 		t.Fatalf("want the Job on node %s, it is on %s", s.nodes[1], p.Spec.NodeName)
 	}
-	time.Sleep(2 * time.Second)
+	s.listsOnNode(t, "app.kubernetes.io/managed-by=crossplane-mysql", component+"-")
 	s.drain(t)
 	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKeyFromObject(p), p); err == nil &&
 		p.Status.Phase == corev1.PodSucceeded {

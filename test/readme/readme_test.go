@@ -63,6 +63,9 @@ func onCluster(command string) typist { return typist{"test/e2e/readme_test.go",
 // inRecords returns the proof for a command about BackupRecords. A test runs it with different object names.
 func inRecords(words string) typist { return typist{"test/e2e/records_test.go", words} }
 
+// inDrain returns the proof for a command about a drained node.
+func inDrain(words string) typist { return typist{"test/e2e/drain_test.go", words} }
+
 func inNewCluster(words string) typist { return typist{"test/e2e/new_cluster_test.go", words} }
 
 // byChart is the proof for the commands that call Helm.
@@ -198,6 +201,16 @@ var typists = map[string]typist{
 	"kubectl apply -f offsite-key.yaml":                     {"test/demo/store.go", `"apply", "-f", file`},
 	"kubectl mysql store-key offsite --to offsite-key.yaml": {"test/e2e/store_test.go", `"store-key", name, "--to"`},
 	"kubectl get backupstore":                               {"test/e2e/store_test.go", `"kubectl get backupstore"`},
+	"kubectl drain NODE --ignore-daemonsets --delete-emptydir-data": inDrain(
+		`s.nodes[1], "--ignore-daemonsets", "--delete-emptydir-data"`),
+	"kubectl drain":                      inDrain(`"drain", s.nodes[1]`),
+	"kubectl uncordon":                   inDrain(`command := "uncordon"`),
+	"kubectl uncordon NODE":              inDrain(`command := "uncordon"`),
+	"kubectl get mysql --all-namespaces": inDrain(`"get", "mysql", "--all-namespaces")`),
+	"kubectl get pods --all-namespaces --field-selector spec.nodeName=NODE " +
+		"--selector app.kubernetes.io/component=server --output wide": inDrain("listsOnNode(t, serverPods"),
+	"kubectl get pods --all-namespaces --field-selector spec.nodeName=NODE " +
+		"--selector app.kubernetes.io/managed-by=crossplane-mysql": inDrain("app.kubernetes.io/managed-by=crossplane-mysql"),
 	"kubectl get mysql --output wide": {"test/e2e/store_test.go",
 		`"kubectl get mysql --output wide --all-namespaces"`},
 	"kubectl apply --server-side -k controller/deploy/gateway": {"test/e2e/store_test.go",
