@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/backup"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/catalog"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/restoretest"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
@@ -20,6 +20,9 @@ import (
 // This file contains what is different for an instance without a claim. Its XR is in the user's namespace, and the user
 // creates and deletes it. The XR owns the composed objects, so that a user chooses with the deletion what happens to
 // them.
+//
+// The model does not move an instance from a claim to an XR without a claim. Such a move deletes one instance, and restores
+// its backup to an instance with a different name and backup volume. The model contains no restore.from.
 
 // How a user deleted an XR without a claim, which is the value of kubectl delete --cascade.
 const (
@@ -132,12 +135,12 @@ func ownStarts() map[string]model {
 	base := model{namespace: alive1, current: 1, creates: 2, deletes: 1, writes: 1,
 		instances: [2]modelInstance{{own: true}, {own: true}}}
 	foreground := base.with(func(m *model) { m.deletes, m.foregrounds = 0, 1 })
-	return map[string]model{
+	out := map[string]model{
 		"delete":                 base,
 		"foreground":             foreground,
 		"background, foreground": base.with(func(m *model) { m.foregrounds, m.creates = 1, 1 }),
 		"orphan":                 base.with(func(m *model) { m.deletes, m.orphanings = 0, 1 }),
-		"namespace":              base.with(func(m *model) { m.namespaces, m.creates = 1, 1 }),
+		"namespace":              base.with(func(m *model) { m.namespaces, m.deletes, m.creates = 1, 0, 1 }),
 		"namespace, foreground":  foreground.with(func(m *model) { m.namespaces, m.creates = 1, 1 }),
 		"namespace again, refused": base.with(func(m *model) {
 			m.namespaces, m.remakes, m.deletes = 1, 1, 0
@@ -145,16 +148,21 @@ func ownStarts() map[string]model {
 		"namespace again, allowed": base.with(func(m *model) {
 			m.namespaces, m.remakes, m.deletes, m.allow = 1, 1, 0, true
 		}),
-		"finalizers":             base.with(func(m *model) { m.strips = 1 }),
-		"finalizers, foreground": foreground.with(func(m *model) { m.strips = 1 }),
-		"finalizers, orphan":     base.with(func(m *model) { m.strips, m.deletes, m.orphanings = 1, 0, 1 }),
+		"finalizers, foreground": foreground.with(func(m *model) { m.strips, m.creates = 1, 1 }),
 		"failed backup":          foreground.with(func(m *model) { m.failures, m.creates = 1, 1 }),
 		"data PVC":               foreground.with(func(m *model) { m.claims, m.creates = 1, 1 }),
-		"backup PVC":             foreground.with(func(m *model) { m.backupDeletes, m.creates = 1, 1 }),
-		"store":                  foreground.with(func(m *model) { m.store, m.outages = true, 1 }),
-		"image":                  foreground.with(func(m *model) { m.imageChanges, m.creates = 1, 1 }),
-		"request":                foreground.with(func(m *model) { m.requests, m.creates = 1, 1 }),
+		"store":                  foreground.with(func(m *model) { m.store, m.outages, m.creates = true, 1, 1 }),
 	}
+	if os.Getenv("ALL") != "" { // Combinations of the faults above, which take some minutes.
+		out["finalizers"] = base.with(func(m *model) { m.strips = 1 })
+		out["finalizers, foreground, again"] = foreground.with(func(m *model) { m.strips = 1 })
+		out["finalizers, orphan"] = base.with(func(m *model) { m.strips, m.deletes, m.orphanings = 1, 0, 1 })
+		out["namespace, delete"] = base.with(func(m *model) { m.namespaces, m.creates = 1, 1 })
+		out["backup PVC"] = foreground.with(func(m *model) { m.backupDeletes, m.creates = 1, 1 })
+		out["image"] = foreground.with(func(m *model) { m.imageChanges, m.creates = 1, 1 })
+		out["request"] = foreground.with(func(m *model) { m.requests, m.creates = 1, 1 })
+	}
+	return out
 }
 
 // TestModelOwn checks the invariants of TestModel for instances without claims.
@@ -175,4 +183,53 @@ func TestModelOwn(t *testing.T) {
 	}
 }
 
-var _ = []any{backup.NewPV, change.Patch, steps.Wait}
+// bugsWithoutClaims returns bugs that can do harm only if instances have no claims. The start is one of ownStarts.
+func bugsWithoutClaims() map[string]bug {
+	return map[string]bug{
+		"no claim": {reason: "The controller treats an XR without a claim as orphaned, and deletes it.", start: "delete",
+			next: func(s *instance.State) steps.Step {
+				s.OrphanedFromClaim = s.OrphanedFromClaim || s.XR != nil && !s.XR.IsDeleting() && s.Instance.IsNamespaced()
+				return Next(s)
+			}},
+		"collected, not kept": {reason: "The controller releases a data PVC that a foreground deletion has deleted, and does " +
+			"not retain its volume.", start: "foreground", next: func(s *instance.State) steps.Step {
+			if step := Next(s); step.Action != steps.RetainDataPV || !s.IsDeleting() || !steps.IsGoing(s.DataPVC) {
+				return step
+			}
+			return withChanges(s, backup.DeletePVCStep(s.DataPVC, steps.Step{}))
+		}},
+		"each waits for the other": {reason: "The controller waits for an XR that waits for the data PVC.",
+			start: "foreground", next: func(s *instance.State) steps.Step {
+				if s.XR != nil && s.XR.IsDeleting() && !s.XR.HasFinalizer() {
+					return steps.Step{Action: steps.NoOp}
+				}
+				return Next(s)
+			}},
+		"left to Kubernetes": {reason: "The controller expects that Kubernetes deletes the objects of the XR.",
+			start: "orphan", next: func(s *instance.State) steps.Step {
+				s.Leftovers = nil
+				return Next(s)
+			}},
+	}
+}
+
+// TestModelOwnFindsBugs checks that the model detects bugs that only an XR without a claim shows. With claims, the model
+// must not detect them.
+func TestModelOwnFindsBugs(t *testing.T) {
+	t.Parallel()
+	for name, bug := range bugsWithoutClaims() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			states, held, trace := explore(t, bug.next, restoretest.Next, catalog.NextOfArchives, ownStarts()[bug.start])
+			if trace == nil && held == 0 {
+				t.Errorf("%s It is not found in %d states", bug.reason, states)
+			}
+			t.Logf("after %d states: %s", states, strings.Join(trace, "; "))
+			claims := modelStarts()["delete"].with(func(m *model) { m.creates = 1 })
+			states, held, trace = explore(t, bug.next, restoretest.Next, catalog.NextOfArchives, claims)
+			if trace != nil || held > 0 {
+				t.Errorf("%s Instances with claims show it, too, after %d states:\n%s", bug.reason, states, strings.Join(trace, "\n"))
+			}
+		})
+	}
+}
