@@ -94,6 +94,11 @@ func (m model) ownUsers(add adder) {
 				w.foregrounds--
 				deletes(cascadeForeground)(w)
 			})
+		add("the controller's finalizer is taken off, and the others stay", true,
+			l.own && m.strips > 0 && l.xr == dying1 && l.ours && l.cascade == cascadeForeground, func(w *model) {
+				w.strips--
+				w.instances[n].ours = false
+			})
 		add("the XR is deleted without its objects", true, l.own && m.orphanings > 0 && l.xr == alive1, func(w *model) {
 			w.orphanings--
 			if deletes(cascadeUnknown)(w); l.ours {
@@ -160,6 +165,7 @@ func ownStarts() map[string]model {
 		out["namespace, delete"] = base.with(func(m *model) { m.namespaces, m.creates = 1, 1 })
 		out["backup PVC"] = foreground.with(func(m *model) { m.backupDeletes, m.creates = 1, 1 })
 		out["image"] = foreground.with(func(m *model) { m.imageChanges, m.creates = 1, 1 })
+		out["record deleted"] = foreground.with(func(m *model) { m.drops, m.creates = 1, 1 })
 		out["request"] = foreground.with(func(m *model) { m.requests, m.creates = 1, 1 })
 	}
 	return out
