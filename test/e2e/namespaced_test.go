@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
@@ -34,6 +35,36 @@ func TestWithoutClaim(t *testing.T) {
 		client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
 		t.Fatal(err)
 	}
+	s.Gone(t)
+	s.Backups().AreVerified(t, 1)
+	s.Create(t)
+	s.Password = publishedPassword(t, s)
+	s.Client().SeesRows(t, rows)
+}
+
+// TestForegroundWithoutFinalizer checks a foreground deletion of a MySQL without a claim that has lost the controller's
+// finalizer, or never had it. The MySQL then waits for its data PVC, which only the controller can release.
+func TestForegroundWithoutFinalizer(t *testing.T) {
+	t.Parallel()
+	s := framework.NewNamespacedServer(t)
+	s.Create(t)
+	s.Password = publishedPassword(t, s)
+	rows := s.Client().MustQuery(t, framework.Rows)
+	if err := framework.Suite.Kube.Delete(t.Context(), s.Claim,
+		client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
+		t.Fatal(err)
+	}
+	s.Eventually(t, "the removal of the controller's finalizer", func(ctx context.Context) error {
+		xr := s.Claim.DeepCopy()
+		if err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(xr), xr); err != nil {
+			return err
+		}
+		from := client.MergeFromWithOptions(xr.DeepCopy(), client.MergeFromWithOptimisticLock{})
+		if !controllerutil.RemoveFinalizer(xr, "crossplane-mysql.io/protect-data") {
+			return nil
+		}
+		return framework.Suite.Kube.Patch(ctx, xr, from)
+	})
 	s.Gone(t)
 	s.Backups().AreVerified(t, 1)
 	s.Create(t)

@@ -2,9 +2,13 @@ package lifecycle
 
 import (
 	"fmt"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/backup"
@@ -32,7 +36,7 @@ import (
 //	RemoveXRFinalizer     only the backup is left.
 //	RemoveClaimFinalizer  kubectl delete returns.
 func decideDelete(s *instance.State) steps.Step {
-	if s.XR != nil && !s.XR.HasFinalizer() {
+	if s.XR != nil && !s.XR.HasFinalizer() && !isForegroundBlocked(s) {
 		return awaitRelease(s) // The XR never had the finalizer, or the controller has just removed it.
 	}
 	if unreadableSettings(s) != nil {
@@ -80,6 +84,15 @@ func decideDelete(s *instance.State) steps.Step {
 		return decideRelease(s, reason)
 	}
 	return backup.DecideBackup(s)
+}
+
+// isForegroundBlocked reports whether a foreground deletion of the XR waits for a PVC with the controller's finalizer.
+// The XR may lack that finalizer, for example if it is deleted before the controller sees it. Kubernetes then keeps it
+// until the composed objects are deleted, and only the controller can release the PVC.
+func isForegroundBlocked(s *instance.State) bool {
+	return controllerutil.ContainsFinalizer(s.XR, metav1.FinalizerDeleteDependents) &&
+		slices.ContainsFunc([]*corev1.PersistentVolumeClaim{s.OriginalPVC, s.DataPVC},
+			func(c *corev1.PersistentVolumeClaim) bool { return c != nil && instance.HasFinalizer(c) })
 }
 
 // NeedsBackup reports whether a backup must be taken before the data is deleted. This is not necessary if the backup

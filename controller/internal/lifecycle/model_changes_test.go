@@ -171,9 +171,11 @@ func (m *model) write(c change.Change) {
 		}
 		m.instances[n].deployment = int8(*o.Spec.Replicas) + 1 //nolint:gosec // It is 0 or 1.
 	default:
-		switch kindOf(c.Object) {
+		switch gvk := c.Object.GetObjectKind().GroupVersionKind(); gvk.Kind {
 		case v1.KindMySQL:
-			if c.Verb == change.Patch {
+			if gvk == ownKind {
+				m.writeXR(n, c)
+			} else if c.Verb == change.Patch {
 				m.claimOurs = instance.HasFinalizer(c.Object)
 			}
 		case v1.KindXMySQL:
@@ -198,7 +200,7 @@ func numberOfObject(o client.Object) int {
 	case numberOf(o.GetUID()) >= 0:
 		return numberOf(o.GetUID())
 	}
-	return slices.IndexFunc(uids, func(uid string) bool { return key().Instance(types.UID(uid)).RecordName() == o.GetName() })
+	return numberWith(o.GetName(), v1.Instance.RecordName)
 }
 
 // differs reports whether a patch changes the value that read extracts from the object.
@@ -214,7 +216,9 @@ func (m *model) writeXR(n int, c change.Change) {
 	l := &m.instances[n]
 	switch c.Verb { //nolint:exhaustive // The controller creates no XR.
 	case change.Delete:
-		l.xr = dying1
+		if l.xr = dying1; l.own {
+			m.broken = "the controller deletes the object of a user"
+		}
 	case change.Patch:
 		if differs(c, instance.HasFinalizer) {
 			l.ours = instance.HasFinalizer(c.Object)
@@ -271,7 +275,7 @@ func (m *model) writeXRStatus(l *modelInstance, status map[string]any) {
 // number 1, and 0 means that there is none.
 func (m *model) numberNamed(name any) int8 {
 	for i := range m.instances {
-		if name == instanceOf(i).RecordName() {
+		if name == m.instanceOf(i).RecordName() {
 			return int8(i + 1)
 		}
 	}
@@ -325,7 +329,7 @@ func (m *model) writeDataPV(n int, c change.Change) {
 		if m.binds(n) {
 			m.broken = "a claim loses the volume that it is bound to"
 		}
-		l.ref, l.refPlace = refFree, placeOfObject(ref.Namespace, ref.Name, instanceOf(n).DataPVCName())
+		l.ref, l.refPlace = refFree, placeOfObject(ref.Namespace, ref.Name, m.instanceOf(n).DataPVCName())
 	}
 }
 
@@ -360,7 +364,7 @@ func (m *model) writeBackupPV(v *modelVolume, c change.Change) {
 }
 
 func (m *model) writeEntry(n int, c change.Change) {
-	l, name := &m.instances[n], instanceOf(n).RecordName()
+	l, name := &m.instances[n], m.instanceOf(n).RecordName()
 	if key := v1.AnnotationBackupPrefix + l.recordNameOfImage(n); differs(c, annotationOf(key)) {
 		l.image.noted = annotationOf(key)(c.Object) != ""
 	}
@@ -388,7 +392,7 @@ func (m *model) writePVC(n int, c change.Change, o *corev1.PersistentVolumeClaim
 	}
 	l := &m.instances[n]
 	state, held := &m.pvc, &m.pvcHeld
-	place := placeOfObject(o.Namespace, o.Name, instanceOf(n).DataPVCName())
+	place := placeOfObject(o.Namespace, o.Name, m.instanceOf(n).DataPVCName())
 	if place != atHome {
 		state, held = &l.handle, &l.handleBlocked
 	}
@@ -421,15 +425,14 @@ func (m *model) writePVC(n int, c change.Change, o *corev1.PersistentVolumeClaim
 
 // isBackupPVC reports whether a PVC is the usual backup PVC, or one in the recovery namespace.
 func isBackupPVC(o *corev1.PersistentVolumeClaim) bool {
-	return o.Name == instanceOf(0).BackupPVCName() || rescuedBackups(o) >= 0
+	return o.Name == key().Instance("").BackupPVCName() || o.Name == ownKey().Instance("").BackupPVCName() ||
+		rescuedBackups(o) >= 0
 }
 
 // rescuedBackups returns the index of the instance that owns this backup PVC in the recovery namespace. It returns -1
 // for the usual backup PVC.
 func rescuedBackups(o *corev1.PersistentVolumeClaim) int {
-	return slices.IndexFunc(uids, func(uid string) bool {
-		return key().Instance(types.UID(uid)).RecoveryName("backups") == o.Name
-	})
+	return numberWith(o.Name, func(i v1.Instance) string { return i.RecoveryName("backups") })
 }
 
 func (m *model) writeBackupPVC(c change.Change, o *corev1.PersistentVolumeClaim) {
@@ -558,17 +561,17 @@ func (m *model) writeJob(n int, c change.Change, o *batchv1.Job) {
 	l := &m.instances[n]
 	deleted := c.Verb == change.Delete
 	switch o.Name {
-	case v1.RemovalJobName(instanceOf(n).RecordName()):
+	case v1.RemovalJobName(m.instanceOf(n).RecordName()):
 		if l.erase = alive1; deleted {
 			l.erase = dying1
 			return
 		}
 		l.erased = false
-	case instanceOf(n).Jobs().ImageChange(), instanceOf(n).Jobs().Request():
+	case m.instanceOf(n).Jobs().ImageChange(), m.instanceOf(n).Jobs().Request():
 		m.writeImageJob(n, c)
-	case instanceOf(n).Jobs().Restore():
+	case m.instanceOf(n).Jobs().Restore():
 		l.restoreJob = false
-	case instanceOf(n).Jobs().RestoreTest():
+	case m.instanceOf(n).Jobs().RestoreTest():
 		if deleted {
 			m.trial.job = dying1
 			return
@@ -576,14 +579,14 @@ func (m *model) writeJob(n int, c change.Change, o *batchv1.Job) {
 		if m.trial.job == none {
 			m.trial = modelTrial{job: alive1, backup: int8(n + 1)} //nolint:gosec // There are two.
 		}
-	case instanceOf(n).Jobs().Backup(), instanceOf(n).RecoveryName(v1.ComponentBackup):
+	case m.instanceOf(n).Jobs().Backup(), m.instanceOf(n).RecoveryName(v1.ComponentBackup):
 		if deleted {
 			l.job = dying1
 			return
 		}
 		if l.job == none {
 			l.job, l.jobPlace, l.jobDone, l.jobFailed, l.jobMoved = alive1, placeOfObject(o.Namespace, o.Name,
-				instanceOf(n).Jobs().Backup()), false, false, false
+				m.instanceOf(n).Jobs().Backup()), false, false, false
 		}
 	default:
 		m.broken = "the model does not know Job " + o.Name

@@ -150,17 +150,17 @@ func (l modelInstance) statusOfImage(status, remembered map[string]any) {
 	}
 }
 
-func (l modelInstance) recordNameOfImage(n int) string { return instanceOf(n).NumberedRecordName(1) }
+func (l modelInstance) recordNameOfImage(n int) string { return l.instanceOf(n).NumberedRecordName(1) }
 
 // imageObjects returns the BackupRecord, the Secret and the Job of the backup that the modelImage describes.
 func (l modelInstance) imageObjects(n int) []client.Object {
-	i, instanceID := l.image, instanceOf(n)
+	i, instanceID := l.image, l.instanceOf(n)
 	var out []client.Object
 	if i.record != recordNone {
 		out = append(out, l.recordOfImage(n))
 	}
 	if i.access {
-		out = append(out, accessOf(n))
+		out = append(out, l.accessSecret(n))
 	}
 	if i.job == none {
 		return out
@@ -183,7 +183,7 @@ func (l modelInstance) imageObjects(n int) []client.Object {
 }
 
 func (l modelInstance) recordOfImage(n int) *v1.BackupRecord {
-	instanceID := instanceOf(n)
+	instanceID := l.instanceOf(n)
 	r := &v1.BackupRecord{ObjectMeta: metav1.ObjectMeta{
 		Name: l.recordNameOfImage(n), UID: types.UID("image-record-" + uidOf(n)), Labels: instanceID.Labels(),
 		Finalizers: []string{v1.Finalizer}, CreationTimestamp: metav1.NewTime(now.Add(-time.Minute)),

@@ -45,10 +45,10 @@ func (m model) clones(n int, runs bool, add adder) {
 	})
 }
 
-// accessOf returns the Secret with which the Job of an instance logs in to the server.
-func accessOf(n int) client.Object {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: instanceOf(n).Accesses().Clone(),
-		UID: "access", Labels: instanceOf(n).Labels()}}
+// accessSecret returns the Secret with which the Job of an instance logs in to the server.
+func (l modelInstance) accessSecret(n int) client.Object {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: l.instanceOf(n).Accesses().Clone(),
+		UID: "access", Labels: l.instanceOf(n).Labels()}}
 }
 
 // showClone turns a backup Job into the Job of an online backup, which does not mount the data volume.

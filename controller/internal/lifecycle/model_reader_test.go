@@ -29,7 +29,15 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
+// key returns the key of a claim, and ownKey the key of a MySQL without a claim.
 func key() instance.Key { return instance.Key{Kind: v1.KindMySQL, Namespace: "default", Name: "db"} }
+
+func ownKey() instance.Key {
+	return instance.Key{Kind: ownKind.GroupKind().String(), Namespace: "default", Name: "db"}
+}
+
+// ownKind is the kind of a MySQL without a claim.
+var ownKind = v1.GroupVersion.WithKind(v1.KindMySQL)
 
 func uidType(s string) types.UID { return types.UID(s) }
 
@@ -146,13 +154,13 @@ func fill(target, from client.Object) {
 
 // gather returns the instances of the model as the real Gatherer reads them.
 func (m model) gather() ([]*instance.State, error) {
-	return gatherListed(m.gatherer())
+	return gatherListed(m.gatherer(), m.key())
 }
 
 // gatherListed reads the instances, and adds the current list of backups to their status. No decision depends on that
 // list, so the model does not contain it.
-func gatherListed(g *instance.Gatherer) ([]*instance.State, error) {
-	instances, err := g.Gather(context.Background(), key())
+func gatherListed(g *instance.Gatherer, k instance.Key) ([]*instance.State, error) {
+	instances, err := g.Gather(context.Background(), k)
 	for _, s := range instances {
 		if s.XR != nil {
 			s.XR.Status.Backups = &v1.BackupsStatus{Recent: v1.ListBackups(s.Records)}
@@ -177,7 +185,7 @@ func gathererFrom(r client.Reader) *instance.Gatherer {
 
 // restoreTestState returns the input of restoretest.Next, which the real reader reads from the objects of the model.
 func (m model) restoreTestState() (*restoretest.State, error) {
-	s, err := restoretest.ReadState(context.Background(), m.gatherer(), key(), restoretest.Turns{}, 1)
+	s, err := restoretest.ReadState(context.Background(), m.gatherer(), m.key(), restoretest.Turns{}, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +207,7 @@ func (m model) trialObjects() []client.Object {
 		return nil
 	}
 	n := int(m.trial.backup) - 1
-	instanceID := instanceOf(n)
+	instanceID := m.instanceOf(n)
 	labels := instanceID.Labels()
 	labels[v1.LabelComponent] = v1.ComponentRestoreTest
 	meta := metav1.ObjectMeta{Namespace: "default", Name: instanceID.Jobs().RestoreTest(), UID: trialOf(n), Labels: labels,
@@ -255,7 +263,7 @@ func (m model) objects() []client.Object {
 		out = append(out, m.claimObject())
 	}
 	if m.pvc != none {
-		l := instanceOf(int(m.pvcInstance) - 1)
+		l := m.instanceOf(int(m.pvcInstance) - 1)
 		c := m.claimOf(int(m.pvcInstance)-1, "default", l.DataPVCName(), "home", m.pvc, m.pvcHeld)
 		if m.pvcMarked {
 			steps.MarkUID(c)
@@ -276,7 +284,7 @@ func (m model) objects() []client.Object {
 		out = append(out, m.instances[n].objects(n, m.required)...)
 		out = append(out, m.removeObject(n)...)
 		if l := m.instances[n]; l.handle != none {
-			out = append(out, m.claimOf(n, placeName(l.handlePlace), instanceOf(n).RecoveryName("data"), handleUID, l.handle,
+			out = append(out, m.claimOf(n, placeName(l.handlePlace), m.instanceOf(n).RecoveryName("data"), handleUID, l.handle,
 				l.handleBlocked))
 		}
 	}
@@ -311,7 +319,7 @@ func (m model) claimObject() client.Object {
 }
 
 func (m model) claimOf(n int, namespace, name, uid string, state int8, held bool) *corev1.PersistentVolumeClaim {
-	instanceID, l := instanceOf(n), m.instances[n]
+	instanceID, l := m.instanceOf(n), m.instances[n]
 	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespace, Name: name, UID: types.UID(uid), Labels: instanceID.Labels(), Annotations: agent.Annotations(instanceID),
 		Finalizers: ourFinalizer(held), DeletionTimestamp: deletedAt(state),
@@ -355,7 +363,7 @@ func (m model) backupPV(n int) client.Object {
 			Annotations: map[string]string{}}}
 	v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
 	if volume.retained {
-		v.Labels, v.Spec.PersistentVolumeReclaimPolicy = steps.BackupLabels(instanceOf(0)), corev1.PersistentVolumeReclaimRetain
+		v.Labels, v.Spec.PersistentVolumeReclaimPolicy = steps.BackupLabels(m.instanceOf(0)), corev1.PersistentVolumeReclaimRetain
 		v.Annotations[v1.AnnotationNamespaceUID], v.Annotations[v1.AnnotationReclaimPolicy] = string(
 			namespaceUID(volume.owner)), string(corev1.PersistentVolumeReclaimDelete)
 	}
@@ -374,11 +382,11 @@ func (m model) backupName(namespace int8) string {
 	if namespace == atRecovery {
 		return m.rescuing().RecoveryName("backups")
 	}
-	return instanceOf(0).BackupPVCName()
+	return m.instanceOf(0).BackupPVCName()
 }
 
 // rescuing returns the instance that is backed up in the recovery namespace.
-func (m model) rescuing() v1.Instance { return instanceOf(m.rescued()) }
+func (m model) rescuing() v1.Instance { return m.instanceOf(m.rescued()) }
 
 func (m model) rescued() int {
 	return max(slices.IndexFunc(m.instances[:], func(l modelInstance) bool {
@@ -403,7 +411,7 @@ func (m model) backupPVC() client.Object {
 
 // objects returns the Kubernetes objects that exist for one instance of the model.
 func (l modelInstance) objects(n int, required bool) []client.Object {
-	instanceID := instanceOf(n)
+	instanceID := l.instanceOf(n)
 	meta := metav1.ObjectMeta{Namespace: "default", Name: "db", Labels: instanceID.Labels()}
 	var out []client.Object
 	if l.xr != none {
@@ -434,13 +442,13 @@ func (l modelInstance) objects(n int, required bool) []client.Object {
 }
 
 func (l modelInstance) xrObject(n int, required bool) client.Object {
-	u := ofKind(instance.XRKind)
-	u.SetName("x" + strconv.Itoa(n+1))
-	u.SetUID(types.UID(uidOf(n)))
-	u.SetLabels(map[string]string{"crossplane.io/claim-namespace": "default", "crossplane.io/claim-name": "db"})
+	u := l.newXR(n)
 	finalizers := ourFinalizer(l.ours)
 	if l.cross {
 		finalizers = append(finalizers, instance.FinalizerCrossplane)
+	}
+	if l.cascade == cascadeForeground {
+		finalizers = append(finalizers, metav1.FinalizerDeleteDependents)
 	}
 	u.SetFinalizers(finalizers)
 	u.SetDeletionTimestamp(deletedAt(l.xr))
@@ -458,10 +466,10 @@ func (l modelInstance) xrObject(n int, required bool) client.Object {
 			remembered["firstBackupNumber"] = l.backupNumber() - 1
 		}
 		if l.previous < 0 {
-			remembered["previousBackup"], remembered["heldBackup"] = v1.PreviousHeld, instanceOf(int(-l.previous-1)).RecordName()
+			remembered["previousBackup"], remembered["heldBackup"] = v1.PreviousHeld, l.instanceOf(int(-l.previous-1)).RecordName()
 		}
 		if l.previous > 0 {
-			remembered["previousBackup"] = instanceOf(int(l.previous - 1)).RecordName()
+			remembered["previousBackup"] = l.instanceOf(int(l.previous - 1)).RecordName()
 		}
 	}
 	if l.restore > 0 {
@@ -469,7 +477,7 @@ func (l modelInstance) xrObject(n int, required bool) client.Object {
 		if l.restored {
 			phase = v1.RestoreSucceeded
 		}
-		status["restore"] = map[string]any{"backup": instanceOf(int(l.restore - 1)).RecordName(), "phase": string(phase)}
+		status["restore"] = map[string]any{"backup": l.instanceOf(int(l.restore - 1)).RecordName(), "phase": string(phase)}
 	}
 	l.statusOfImage(status, remembered)
 	marks := map[string]string{}
@@ -483,9 +491,12 @@ func (l modelInstance) xrObject(n int, required bool) client.Object {
 		u.SetAnnotations(marks)
 	}
 	u.Object["spec"] = map[string]any{"storageSize": "1Gi", "deletionPolicy": "Backup",
-		"backup":   map[string]any{"finalBackup": map[string]any{"requireRestoreTest": required}},
-		"claimRef": map[string]any{"kind": v1.KindMySQL, "namespace": "default", "name": "db"}}
-	l.image.showRequest(as[*unstructured.Unstructured](u).Object["spec"].(map[string]any))
+		"backup": map[string]any{"finalBackup": map[string]any{"requireRestoreTest": required}}}
+	if !l.own {
+		u.Object["spec"].(map[string]any)["claimRef"] = map[string]any{
+			"kind": v1.KindMySQL, "namespace": "default", "name": "db"}
+	}
+	l.image.showRequest(u.Object["spec"].(map[string]any))
 	u.Object["status"] = status
 	return u
 }
@@ -501,7 +512,7 @@ func (l modelInstance) backupNumber() int64 {
 }
 
 func (l modelInstance) volumeObject(n int) client.Object {
-	instanceID := instanceOf(n)
+	instanceID := l.instanceOf(n)
 	v := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: volumeNames[n], Finalizers: ourFinalizer(l.held),
 			Annotations: map[string]string{}}}
@@ -568,7 +579,7 @@ func (l modelInstance) jobPVCs() string {
 
 // restoreObjects returns the Job of a completed restore and its pod.
 func (l modelInstance) restoreObjects(n int) []client.Object {
-	instanceID := instanceOf(n)
+	instanceID := l.instanceOf(n)
 	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: instanceID.Jobs().Restore(),
 		UID: types.UID("restore-" + uidOf(n)), Labels: instanceID.Labels()}}
 	j.Status.Conditions = []batchv1.JobCondition{
@@ -584,17 +595,17 @@ func (l modelInstance) jobObjects(n int) []client.Object {
 	if l.job == none {
 		return nil
 	}
-	name := instanceOf(n).Jobs().Backup()
+	name := l.instanceOf(n).Jobs().Backup()
 	if l.jobPlace != atHome {
-		name = instanceOf(n).RecoveryName(v1.ComponentBackup)
+		name = l.instanceOf(n).RecoveryName(v1.ComponentBackup)
 	}
 	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: placeName(l.jobPlace), Name: name,
-		UID: types.UID("job-" + uidOf(n)), Labels: instanceOf(n).Labels(), DeletionTimestamp: deletedAt(l.job)}}
+		UID: types.UID("job-" + uidOf(n)), Labels: l.instanceOf(n).Labels(), DeletionTimestamp: deletedAt(l.job)}}
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: j.Namespace, Name: "agent-" + uidOf(n),
 		OwnerReferences: []metav1.OwnerReference{{UID: j.UID, Controller: new(true)}}}}
-	mounts := instanceOf(n).DataPVCName()
+	mounts := l.instanceOf(n).DataPVCName()
 	if l.jobPlace != atHome {
-		mounts = instanceOf(n).RecoveryName("data")
+		mounts = l.instanceOf(n).RecoveryName("data")
 	}
 	p.Spec.Volumes = []corev1.Volume{agent.PVCVolume("data", mounts)}
 	j.Spec.Template.Spec.Volumes = []corev1.Volume{agent.PVCVolume(steps.VolumeData, mounts),

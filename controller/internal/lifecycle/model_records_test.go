@@ -130,7 +130,7 @@ func (m model) remaining() int8 {
 type third func(*instance.Archives) []catalog.ArchiveStep
 
 func (m model) archives(r worldReader) (*instance.Archives, error) {
-	a, err := gathererOf(r).Archives(context.Background(), key())
+	a, err := gathererOf(r).Archives(context.Background(), m.key())
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +178,7 @@ var recordPhases = []v1.BackupPhase{"", v1.BackupPending, v1.BackupRunning, v1.B
 // recordObject returns the BackupRecord of an instance. number is the generation of the BackupRecord, which increases
 // each time the BackupRecord is created again.
 func (l modelInstance) recordObject(n int, number int8) *v1.BackupRecord {
-	instanceID := instanceOf(n)
+	instanceID := l.instanceOf(n)
 	r := backup.NewRecord(instance.NewState(instance.Subject{Instance: instanceID, XR: composite("XMySQL", "x", uidOf(n)),
 		Namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{UID: namespaceUID(l.born)}}}))
 	r.Name, r.Spec.Origin = instanceID.RecordName(), v1.OriginDeletion
@@ -218,7 +218,7 @@ func (l modelInstance) recordObject(n int, number int8) *v1.BackupRecord {
 // annotated adds the catalog entries, and the annotations of a user, to a backup volume.
 func (m model) annotated(v *corev1.PersistentVolume, index int) {
 	for n, l := range m.instances {
-		name := instanceOf(n).RecordName()
+		name := m.instanceOf(n).RecordName()
 		if l.image.noted && int(l.image.archivedOn) == index {
 			v.Annotations[v1.AnnotationBackupPrefix+l.recordNameOfImage(n)] = catalog.EntryText(l.recordOfImage(n))
 		}
@@ -233,13 +233,13 @@ func (m model) annotated(v *corev1.PersistentVolume, index int) {
 		}
 	}
 	if instanceID := m.volumes[index].asked; instanceID > 0 {
-		v.Annotations[v1.AnnotationMakeRecord] = instanceOf(int(instanceID) - 1).RecordName()
+		v.Annotations[v1.AnnotationMakeRecord] = m.instanceOf(int(instanceID) - 1).RecordName()
 	}
 }
 
 // removeObject returns the Job that removes the archive of an instance.
 func (m model) removeObject(n int) []client.Object {
-	l, instanceID := m.instances[n], instanceOf(n)
+	l, instanceID := m.instances[n], m.instanceOf(n)
 	if l.erase == none {
 		return nil
 	}

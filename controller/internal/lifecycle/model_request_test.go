@@ -71,8 +71,8 @@ func (m model) backupObjects() []client.Object {
 	if !i.asked || i.planned {
 		return nil
 	}
-	return []client.Object{&v1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: key().Namespace, Name: modelRequest, UID: modelBackupUID},
-		Spec: v1.BackupObjectSpec{Instance: v1.InstanceReference{Kind: v1.KindMySQL, Name: key().Name}, Method: i.method()}}}
+	return []client.Object{&v1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: m.key().Namespace, Name: modelRequest, UID: modelBackupUID},
+		Spec: v1.BackupObjectSpec{Instance: v1.InstanceReference{Kind: m.key().Kind, Name: m.key().Name}, Method: i.method()}}}
 }
 
 // modelSchedule is a schedule with hourly backups.
@@ -111,9 +111,9 @@ func (l modelInstance) requestOfImage() string {
 
 func (l modelInstance) jobNameOfImage(n int) string {
 	if l.image.asked {
-		return instanceOf(n).Jobs().Request()
+		return l.instanceOf(n).Jobs().Request()
 	}
-	return instanceOf(n).Jobs().ImageChange()
+	return l.instanceOf(n).Jobs().ImageChange()
 }
 
 // writeRequestStatus updates the model after the controller has written status.internal.requestedBackup or

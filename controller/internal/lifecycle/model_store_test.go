@@ -32,10 +32,10 @@ func (s modelStores) ReadEntry(_ context.Context, _ string, origin v1.BackedUpIn
 		return nil, errStoreDown
 	}
 	n := numberOf(origin.XR)
-	if n >= 0 && m.instances[n].foreign != foreignNone && record == instanceOf(n).RecordName() {
+	if n >= 0 && m.instances[n].foreign != foreignNone && record == m.instanceOf(n).RecordName() {
 		return m.instances[n].foreignEntry(n), nil
 	}
-	if n < 0 || m.instances[n].noted == 0 || record != instanceOf(n).RecordName() {
+	if n < 0 || m.instances[n].noted == 0 || record != m.instanceOf(n).RecordName() {
 		return nil, nil //nolint:nilnil // There is no metadata, which is not an error.
 	}
 	return m.instances[n].storeEntry(n), nil
@@ -54,7 +54,7 @@ func (s modelStores) FindEntries(_ context.Context, namespace types.UID, isKnown
 	}
 	var out []instance.FoundEntry
 	for n, l := range m.instances {
-		if name := instanceOf(n).RecordName(); l.toStore && l.noted > 0 && namespaceUID(l.born) == namespace && !isKnown(name) {
+		if name := m.instanceOf(n).RecordName(); l.toStore && l.noted > 0 && namespaceUID(l.born) == namespace && !isKnown(name) {
 			out = append(out, instance.FoundEntry{StoreEntry: l.storeEntry(n), Store: modelStore, Record: name,
 				XR: types.UID(uidOf(n)), Forgotten: l.forgotten == l.noted})
 		}

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
 // States of an object in the model: it does not exist, it exists, or it is being deleted.
@@ -67,6 +68,9 @@ const (
 // A modelInstance is the state of one instance. The model counts the rows instead of storing them, which is enough to
 // detect a missing row.
 type modelInstance struct { //nolint:recvcheck // Methods that apply an event change the value. All others get a copy.
+	// own is true if the instance has no claim, because a user creates the XR. It is set from the start.
+	own                             bool
+	cascade                         int8 // How a user deleted such an XR: one of the constants cascadeBackground, and so on.
 	xr                              int8
 	born                            int8 // The number of the instance's namespace. The first one has number 1.
 	ours, cross                     bool
@@ -166,6 +170,8 @@ type model struct { //nolint:recvcheck // Methods that apply an event change the
 	drops, words int8
 	// How many times a user may still delete the backup PVC.
 	backupDeletes int8
+	// How many times a user may still delete an XR without a claim in the foreground, and so that its objects are kept.
+	foregrounds, orphanings int8
 	// How many times the store may still become unavailable.
 	outages int8
 	// How many backups another cluster with identical names and UIDs may still publish in the store.
@@ -201,7 +207,27 @@ func uidOf(n int) string { return uids[n] }
 // numberOf returns the index of the instance with a UID, or -1 if there is none.
 func numberOf(uid types.UID) int { return slices.Index(uids, string(uid)) }
 
-func instanceOf(n int) v1.Instance { return key().Instance(uidType(uidOf(n))) }
+// numberWith returns the index of the instance for which a function returns the given name, or -1. The name may be of
+// an instance with or without a claim.
+func numberWith(name string, nameOf func(v1.Instance) string) int {
+	return slices.IndexFunc(uids, func(uid string) bool {
+		return name == nameOf(key().Instance(uidType(uid))) || name == nameOf(ownKey().Instance(uidType(uid)))
+	})
+}
+
+// key returns the key of the instance's claim, or of the instance's XR if it has no claim.
+func (l modelInstance) key() instance.Key {
+	if l.own {
+		return ownKey()
+	}
+	return key()
+}
+
+func (m model) key() instance.Key { return m.instances[0].key() }
+
+func (l modelInstance) instanceOf(n int) v1.Instance { return l.key().Instance(uidType(uidOf(n))) }
+
+func (m model) instanceOf(n int) v1.Instance { return m.instances[n].instanceOf(n) }
 
 // moves returns the possible events that users, Kubernetes, Crossplane, the function and Jobs cause. The events of
 // the controller come from Next.
@@ -229,7 +255,8 @@ func (m model) moves() []move {
 type adder func(name string, user, possible bool, change func(*model))
 
 func (m model) users(add adder) {
-	add("a claim is created", true, m.creates > 0 && m.claim == none && m.namespace == alive1, func(w *model) {
+	add("a claim is created", true, !m.isOwn() && m.creates > 0 && m.claim == none &&
+		m.namespace == alive1, func(w *model) {
 		w.creates--
 		w.claim, w.claimOurs, w.claimXR = alive1, false, 0
 	})
@@ -257,6 +284,7 @@ func (m model) users(add adder) {
 		w.relents--
 		w.required = false
 	})
+	m.ownUsers(add)
 	for n := range m.instances {
 		l := m.instances[n]
 		copied := m.copies > 0 && l.toStore && l.xr == dying1 && l.noted == 0 && l.foreign == foreignNone
@@ -278,7 +306,8 @@ func (m model) users(add adder) {
 		})
 		add("the finalizers are taken off", true, m.strips > 0 && l.xr == dying1 && l.ours, func(w *model) {
 			w.strips--
-			w.instances[n].ours, w.instances[n].cross, w.claimOurs = false, false, false
+			w.instances[n].loseFinalizers()
+			w.claimOurs = false
 		})
 	}
 }
@@ -304,8 +333,11 @@ func (m model) crossplane(add adder) {
 		(bound < 0 || m.instances[max(bound, 0)].xr != alive1), func(w *model) { w.claim, w.claimXR = none, 0 })
 	for n := range m.instances {
 		l := m.instances[n]
+		// In the API with claims, Crossplane adds its finalizer when it creates the XR.
+		add("Crossplane adds its finalizer", false, l.own && l.xr == alive1 && !l.cross,
+			func(w *model) { w.instances[n].cross = true })
 		add("Crossplane lets the XR go", false, l.xr == dying1 && l.cross, func(w *model) { w.instances[n].cross = false })
-		add("the XR is gone", false, l.xr == dying1 && !l.cross && !l.ours,
+		add("the XR is gone", false, l.xr == dying1 && !l.cross && !l.ours && !m.waitsForDependents(n),
 			func(w *model) { w.instances[n].xr, w.instances[n].xrMark = none, 0 })
 	}
 }
@@ -439,7 +471,7 @@ func (m model) jobs(n int, add adder) { //nolint:gocyclo // One line for each po
 		func(w *model) {
 			w.instances[n].job, w.instances[n].jobDone, w.instances[n].jobFailed, w.instances[n].jobMoved = none, false, false, false
 		})
-	add("the restore's Job is gone", false, l.restoreJob && (m.namespace != alive1 || l.xr == none),
+	add("the restore's Job is gone", false, l.restoreJob && m.collects(l),
 		func(w *model) { w.instances[n].restoreJob = false })
 }
 
@@ -484,11 +516,11 @@ func (m model) tries() bool { return m.trial.job == alive1 && m.trial.says == ve
 func (m model) garbage(add adder) { //nolint:gocyclo // One line for each possible event.
 	for n := range m.instances {
 		l := m.instances[n]
-		collects := l.xr == none || m.namespace != alive1
+		collects := m.collects(l)
 		add("the Deployment is collected", false, l.deployment != none && collects,
 			func(w *model) { w.instances[n].deployment = none })
 		add("the Service is collected", false, l.service && collects, func(w *model) { w.instances[n].service = false })
-		add("the data PVC is collected", false, m.pvc == alive1 && int(m.pvcInstance) == n+1 && l.xr == none,
+		add("the data PVC is collected", false, m.pvc == alive1 && int(m.pvcInstance) == n+1 && m.collects(l),
 			func(w *model) { w.pvc = dying1 })
 		// A terminated pod still blocks the deletion of its PVC.
 		used := l.pod || l.restoreJob || l.image.job != none || l.job != none && l.jobPlace == atHome
@@ -506,11 +538,12 @@ func (m model) garbage(add adder) { //nolint:gocyclo // One line for each possib
 	}
 	dies := m.namespace == dying1
 	add("the claim of the namespace is deleted", false, dies && m.claim == alive1, func(w *model) { w.claim = dying1 })
+	m.ownGarbage(add)
 	add("the data PVC of the namespace is deleted", false, dies && m.pvc == alive1, func(w *model) { w.pvc = dying1 })
 	add("the backup PVC of the namespace is gone", false, dies && m.backup != none && m.backupAt == atHome && !m.mounted(),
 		(*model).loseBackupPVC)
 	add("the backup PVC is gone", false, m.backup == dying1 && !m.mounted(), (*model).loseBackupPVC)
-	add("the namespace is gone", false, dies && m.claim == none && m.pvc == none &&
+	add("the namespace is gone", false, dies && m.claim == none && !m.hasOwnXR() && m.pvc == none &&
 		(m.backup == none || m.backupAt != atHome) && !m.handled(besideHome), func(w *model) { w.namespace = none })
 }
 
@@ -595,6 +628,10 @@ func (l modelInstance) leftOver() string {
 		return "volume's finalizer"
 	case l.xr == none && l.service:
 		return "Service"
+	case l.xr == none && l.deployment != none:
+		return "Deployment"
+	case l.xr == none && l.restoreJob:
+		return "Job of the restore"
 	case l.handle != none:
 		return "handle"
 	case l.over() && l.image.record != recordNone && l.image.record != recordVerified:
@@ -609,6 +646,9 @@ func (l modelInstance) leftOver() string {
 func (m model) stuck() string { //nolint:gocyclo // One line for each unfinished operation.
 	if m.claim == dying1 {
 		return "the claim is never gone"
+	}
+	if m.pvc != none && m.instances[m.pvcInstance-1].xr == none {
+		return "the data PVC is never gone"
 	}
 	if m.namespace == dying1 {
 		return "the namespace is never gone"
@@ -639,7 +679,7 @@ func (m model) stuck() string { //nolint:gocyclo // One line for each unfinished
 			return "a person asked for a record, and it is never made"
 		case l.record == recordVerified && l.noted != l.recordNo && !l.recordDying && !l.toStore:
 			return "the volume does not know the backup"
-		case l.xr == alive1 && m.claim == alive1 && !l.pod && m.namespace == alive1 && m.allowed(n) && l.previous >= 0 &&
+		case l.xr == alive1 && (m.claim == alive1 || l.own) && !l.pod && m.namespace == alive1 && m.allowed(n) && l.previous >= 0 &&
 			!m.waitsForRecord(n):
 			return "the server never starts"
 		}

@@ -52,3 +52,31 @@ func TestCommandsWithoutClaim(t *testing.T) {
 		})
 	}
 }
+
+// TestForegroundDeletionBeforeProtection checks a foreground deletion of an XR that the controller has not protected yet.
+// The XR waits for the data PVC, and the data PVC waits for the controller, so the deletion must not wait for the XR.
+func TestForegroundDeletionBeforeProtection(t *testing.T) {
+	foreground := func(s *instance.State) { s.XR.SetFinalizers([]string{metav1.FinalizerDeleteDependents}) }
+	unprotected := func(s *instance.State) { s.XR.SetFinalizers(nil) }
+	dies := func(s *instance.State) { s.DataPVC.DeletionTimestamp = &metav1.Time{Time: now} }
+	unbound := func(s *instance.State) {
+		s.DataPV, s.DataPVC.Spec.VolumeName, s.DataPVC.Status.Phase, s.XR.Status.Volume = nil, "", corev1.ClaimPending, ""
+		s.Records, s.XR.Status.Started = nil, false
+	}
+	released := func(s *instance.State) { s.DataPVC.Finalizers = nil }
+	for name, tc := range map[string]struct {
+		state *instance.State
+		want  steps.Action
+	}{
+		"Unbound":    {fenced(withoutClaim, foreground, dies, unbound), steps.ReleaseDataPVC},
+		"Data":       {fenced(withoutClaim, foreground, dies), Next(fenced(withoutClaim, dies)).Action},
+		"Released":   {fenced(withoutClaim, foreground, dies, unbound, released), steps.NoOp},
+		"Background": {fenced(withoutClaim, unprotected, dies), steps.NoOp},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if step := Next(tc.state); step.Action != tc.want {
+				t.Errorf("want %s, got %s: %s", tc.want, step.Action, step.Message)
+			}
+		})
+	}
+}
