@@ -36,8 +36,8 @@ import (
 //	RemoveXRFinalizer     only the backup is left.
 //	RemoveClaimFinalizer  kubectl delete returns.
 func decideDelete(s *instance.State) steps.Step {
-	if s.XR != nil && !s.XR.HasFinalizer() && !isForegroundBlocked(s) {
-		return awaitRelease(s) // The XR never had the finalizer, or the controller has just removed it.
+	if isReleased(s) {
+		return awaitRelease(s)
 	}
 	if unreadableSettings(s) != nil {
 		return steps.Step{Action: steps.RemoveSettings, Phase: v1.DeletionStopping}
@@ -84,6 +84,12 @@ func decideDelete(s *instance.State) steps.Step {
 		return decideRelease(s, reason)
 	}
 	return backup.DecideBackup(s)
+}
+
+// isReleased reports whether the deletion of the XR does not wait for the controller. The XR never had the finalizer, or the
+// controller has just removed it.
+func isReleased(s *instance.State) bool {
+	return s.XR != nil && !s.XR.HasFinalizer() && !isForegroundBlocked(s)
 }
 
 // isForegroundBlocked reports whether a foreground deletion of the XR waits for a PVC with the controller's finalizer.
