@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -395,7 +396,7 @@ func (s *drained) startWriters(t *testing.T) *drainWriters {
 	for i := range writersOfDrain {
 		w.done.Go(func() {
 			w.errs[i] = framework.ExecStream(t.Context(), s.Namespace, "writers", strings.NewReader(options), &w.outputs[i],
-				"sh", "-c", writerLoop, "sh", fmt.Sprint(i+1), s.Database)
+				"sh", "-c", writerLoop, "sh", strconv.Itoa(i+1), s.Database)
 		})
 	}
 	w.done.Go(func() {
@@ -405,7 +406,7 @@ func (s *drained) startWriters(t *testing.T) *drainWriters {
 	s.Eventually(t, "rows of each writer", func(ctx context.Context) error {
 		out, err := s.Client().Query(ctx, s.Password, "SELECT COUNT(*) FROM (SELECT writer FROM drained GROUP BY writer HAVING "+
 			"COUNT(*) > 50) w")
-		if err == nil && strings.TrimSpace(out) != fmt.Sprint(writersOfDrain) {
+		if err == nil && strings.TrimSpace(out) != strconv.Itoa(writersOfDrain) {
 			err = errors.New("there are only " + strings.TrimSpace(out))
 		}
 		return err

@@ -143,16 +143,15 @@ func watchPods(t *testing.T) *podWatch {
 		defer w.Stop()
 		for e := range w.ResultChan() {
 			p, ok := e.Object.(*corev1.Pod)
-			switch component := ""; {
-			case ctx.Err() != nil:
+			if ctx.Err() != nil {
 				return
-			case !ok || e.Type == watch.Error:
+			}
+			if !ok || e.Type == watch.Error {
 				q.fault("the watch of pods failed")
 				return
-			default:
-				if component = componentOf(p); component != "" {
-					q.check(component, p)
-				}
+			}
+			if component := componentOf(p); component != "" {
+				q.check(component, p)
 			}
 		}
 		if ctx.Err() == nil {
