@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
@@ -325,6 +326,12 @@ func sharedVolumes(t *testing.T, nodes []string, count int) string {
 			}}}},
 		}
 		v.Spec.Local = &corev1.LocalVolumeSource{Path: path}
+		t.Cleanup(func() { // The product protects the volume with the backups from the deletion.
+			if err := framework.Suite.Kube.Patch(context.WithoutCancel(t.Context()), v, client.RawPatch(types.MergePatchType,
+				[]byte(`{"metadata":{"finalizers":null}}`))); client.IgnoreNotFound(err) != nil {
+				t.Error(err)
+			}
+		})
 		framework.Make(t, v)
 	}
 	if _, err := framework.Exec(t.Context(), helpers, "node1", "", "ls", "/node"+dir+"/0"); err != nil {
