@@ -5,10 +5,10 @@ import "fmt"
 
 // The size of the buffer pool is percent of the memory limit. At least rest MiB must remain for connections,
 // temporary tables and the performance schema. An idle MySQL 9.7 needs 360 MiB in addition to its buffer pool. The
-// connections of TestDefaultsUnderLoad need about 300 MiB more. All sizes are in MiB.
+// connections of TestDefaultsUnderLoad need up to 400 MiB more. All sizes are in MiB.
 const (
 	percent = 70
-	rest    = 768
+	rest    = 896
 	// chunk is the default of innodb_buffer_pool_chunk_size. It is also the default size of the pool.
 	chunk = 128
 	// leastInstance is the minimum size of each buffer pool instance, unless there is only one instance.

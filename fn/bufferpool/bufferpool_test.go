@@ -8,8 +8,8 @@ func TestSizeOf(t *testing.T) {
 	cases := map[string]struct{ limit, size, instances int64 }{
 		"LessThanAServer": {64, 128, 1},
 		"Half":            {512, 128, 1},
-		"Usual":           {1 << 10, 256, 1},
-		"TwoGi":           {2 << 10, 1280, 1},
+		"Usual":           {1 << 10, 128, 1},
+		"TwoGi":           {2 << 10, 1152, 1},
 		"ThreeGi":         {3 << 10, 2048, 2},
 		"FourGi":          {4 << 10, 2816, 2},
 		"EightGi":         {8 << 10, 5632, 4},
@@ -25,12 +25,12 @@ func TestSizeOf(t *testing.T) {
 	}
 	// MySQL rounds the size up to whole chunks of all instances (buf_pool_size_align in buf0buf.h). This must not change
 	// the sizes that sizeOf returns.
-	for limit := int64(896); limit < 64<<10; limit += 37 {
+	for limit := int64(1024); limit < 64<<10; limit += 37 {
 		size, instances := sizeOf(limit)
 		switch whole := instances * 128; {
 		case size%whole != 0:
 			t.Fatalf("of %d MiB: %d is no multiple of %d", limit, size, whole)
-		case size > limit*7/10, limit-size < 768:
+		case size > limit*7/10, limit-size < 896:
 			t.Fatalf("of %d MiB: %d leaves too little", limit, size)
 		case limit >= 4<<10 && size < limit*6/10:
 			t.Fatalf("of %d MiB: %d is too little", limit, size)

@@ -22,12 +22,12 @@ func TestPoolConfig(t *testing.T) {
 		want   string
 	}{
 		"Usual": {"The pool size must follow the default memory limit.",
-			given(), line + "256M\nloose_innodb_buffer_pool_instances = 1\n"},
+			given(), line + "128M\nloose_innodb_buffer_pool_instances = 1\n"},
 		"Limit": {"The pool size must follow the memory limit of the claim.", given(limit("4Gi")),
 			line + "2816M\nloose_innodb_buffer_pool_instances = 2\n"},
 		"Most": {"The pool size must follow the memory limit of the platform.",
 			given(func(in *Input) { in.XR.Spec.Resources = &v1.Resources{} },
-				platform(func(s *v1.PlatformSpec) { s.MaxResources = memoryLimit("2Gi").Limits })), line + "1280M\n"},
+				platform(func(s *v1.PlatformSpec) { s.MaxResources = memoryLimit("2Gi").Limits })), line + "1152M\n"},
 		"Other": {"Other settings of the claim must not change the size.",
 			given(limit("4Gi"), setting("max_connections", "7")), line + "2816M\n"},
 		"NoLimit": {"Without a memory limit, my.cnf must not set the pool size.",

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
@@ -324,6 +326,12 @@ func sharedVolumes(t *testing.T, nodes []string, count int) string {
 			}}}},
 		}
 		v.Spec.Local = &corev1.LocalVolumeSource{Path: path}
+		t.Cleanup(func() { // The product protects the volume with the backups from the deletion.
+			if err := framework.Suite.Kube.Patch(context.WithoutCancel(t.Context()), v, client.RawPatch(types.MergePatchType,
+				[]byte(`{"metadata":{"finalizers":null}}`))); client.IgnoreNotFound(err) != nil {
+				t.Error(err)
+			}
+		})
 		framework.Make(t, v)
 	}
 	if _, err := framework.Exec(t.Context(), helpers, "node1", "", "ls", "/node"+dir+"/0"); err != nil {
@@ -395,7 +403,7 @@ func (s *drained) startWriters(t *testing.T) *drainWriters {
 	for i := range writersOfDrain {
 		w.done.Go(func() {
 			w.errs[i] = framework.ExecStream(t.Context(), s.Namespace, "writers", strings.NewReader(options), &w.outputs[i],
-				"sh", "-c", writerLoop, "sh", fmt.Sprint(i+1), s.Database)
+				"sh", "-c", writerLoop, "sh", strconv.Itoa(i+1), s.Database)
 		})
 	}
 	w.done.Go(func() {
@@ -405,7 +413,7 @@ func (s *drained) startWriters(t *testing.T) *drainWriters {
 	s.Eventually(t, "rows of each writer", func(ctx context.Context) error {
 		out, err := s.Client().Query(ctx, s.Password, "SELECT COUNT(*) FROM (SELECT writer FROM drained GROUP BY writer HAVING "+
 			"COUNT(*) > 50) w")
-		if err == nil && strings.TrimSpace(out) != fmt.Sprint(writersOfDrain) {
+		if err == nil && strings.TrimSpace(out) != strconv.Itoa(writersOfDrain) {
 			err = errors.New("there are only " + strings.TrimSpace(out))
 		}
 		return err

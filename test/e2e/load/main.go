@@ -148,6 +148,11 @@ func (l *load) work(ctx context.Context, number int) {
 	}
 }
 
+// upTo returns a random number that is less than n.
+func upTo(n int) int {
+	return rand.IntN(n) //nolint:gosec // The load needs no secret numbers.
+}
+
 // A worker is one connection.
 type worker struct {
 	conn   *sql.Conn
@@ -160,7 +165,7 @@ type worker struct {
 func (w *worker) prepare(ctx context.Context) error {
 	for i := range statements {
 		s, err := w.conn.PrepareContext(ctx, fmt.Sprintf("SELECT id, grp, pad, %d FROM load_rows WHERE id = ? AND grp >= ? "+
-			"ORDER BY grp LIMIT 10", i))
+			"ORDER BY grp LIMIT 10", i)) //nolint:sqlclosecheck // It stays open as long as the connection.
 		if err != nil {
 			return err
 		}
@@ -182,7 +187,7 @@ func (w *worker) sort(ctx context.Context) error {
 func (w *worker) join(ctx context.Context) error {
 	for _, s := range []string{"DROP TEMPORARY TABLE IF EXISTS chosen",
 		fmt.Sprintf("CREATE TEMPORARY TABLE chosen AS SELECT id, grp, pad FROM load_rows WHERE grp BETWEEN %d AND %[1]d + 20",
-			rand.IntN(900))} {
+			upTo(900))} {
 		if _, err := w.conn.ExecContext(ctx, s); err != nil {
 			return err
 		}
@@ -192,10 +197,10 @@ func (w *worker) join(ctx context.Context) error {
 
 // result reads 5 MB of rows and 4 MiB of blobs.
 func (w *worker) result(ctx context.Context) error {
-	if err := w.read(ctx, fmt.Sprintf("SELECT * FROM load_rows LIMIT %d, 10000", rand.IntN(rows/4))); err != nil {
+	if err := w.read(ctx, fmt.Sprintf("SELECT * FROM load_rows LIMIT %d, 10000", upTo(rows/4))); err != nil {
 		return err
 	}
-	return w.read(ctx, fmt.Sprintf("SELECT data FROM load_blobs WHERE id BETWEEN %d AND %[1]d + 15", rand.IntN(blobs-15)))
+	return w.read(ctx, fmt.Sprintf("SELECT data FROM load_blobs WHERE id BETWEEN %d AND %[1]d + 15", upTo(blobs-15)))
 }
 
 func (w *worker) insert(ctx context.Context) error {
@@ -209,7 +214,7 @@ func (w *worker) point(ctx context.Context) error {
 		return err
 	}
 	for _, s := range w.open {
-		r, err := s.QueryContext(ctx, rand.IntN(rows), 0)
+		r, err := s.QueryContext(ctx, upTo(rows), 0)
 		if err != nil {
 			return err
 		}
