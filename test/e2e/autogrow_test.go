@@ -39,7 +39,7 @@ scrape_configs:
 // before it is full, up to its limit, and no write may fail. After that, the same manifest must restore the instance
 // into a volume that holds the data, although its storageSize is from before the growth.
 func TestAutogrow(t *testing.T) {
-	address := startKubeletPrometheus(t, output(t, framework.Repository(), "go", "run", "./test/tools", "prometheus"))
+	address := startKubeletPrometheus(t, runGo(t, framework.Repository(), "run", "./test/tools", "prometheus"))
 	theController.Lock()
 	t.Cleanup(theController.Unlock)
 	addArgument(t, "--volume-stats-url=http://"+address)

@@ -154,7 +154,7 @@ type helm struct{ program, home, chart, crds string }
 
 func newHelm(t *testing.T) *helm {
 	t.Helper()
-	h := &helm{home: t.TempDir(), program: output(t, framework.Repository(), "go", "run", "./test/tools", "helm")}
+	h := &helm{home: t.TempDir(), program: runGo(t, framework.Repository(), "run", "./test/tools", "helm")}
 	found, err := filepath.Glob(filepath.Join(framework.Repository(), "dist", "crossplane-mysql-*.tgz"))
 	if err != nil || len(found) != 1 {
 		t.Fatalf("want one chart in dist, which `make chart` makes, got %q, %v", found, err)

@@ -30,8 +30,8 @@ import (
 // configuration in docs/reference/metrics.md. The value of each metric must be between the values that its source
 // reports before and after the query.
 func TestDashboard(t *testing.T) {
-	exporter := output(t, framework.Repository(), "go", "run", "./test/tools", "exporter")
-	program := output(t, framework.Repository(), "go", "run", "./test/tools", "prometheus")
+	exporter := runGo(t, framework.Repository(), "run", "./test/tools", "exporter")
+	program := runGo(t, framework.Repository(), "run", "./test/tools", "prometheus")
 	p := startPrometheus(t, program)
 	s := framework.NewServer(t, framework.ClassComposition)
 	s.Begin(t)

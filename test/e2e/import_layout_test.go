@@ -15,6 +15,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
+// subPath is the directory of the volume that the Deployment with an official image mounts.
+const subPath = "mysql"
+
 // startChart starts a StatefulSet like the one of Bitnami's chart for MySQL, with the release name shop. Its server
 // runs with user 1001, and the data directory is the directory data of its volume.
 func startChart(t *testing.T, ns string) *foreignServer {
@@ -92,7 +95,7 @@ func startDeployment(t *testing.T, ns string) *foreignServer {
 	t.Helper()
 	const name, volume = "old-mysql", "old-mysql-data"
 	pod := foreignPod(ns, name, 999, "/var/lib/mysql")
-	pod.Spec.Containers[0].VolumeMounts[0].SubPath = "mysql"
+	pod.Spec.Containers[0].VolumeMounts[0].SubPath = subPath
 	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "data", VolumeSource: corev1.VolumeSource{
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: volume}}})
 	labels := map[string]string{"app": name}
@@ -142,7 +145,7 @@ func TestImportSubPath(t *testing.T) {
 		return framework.IsGone(ctx, f.pod)
 	})
 	f.imports(s, map[string]any{"volume": map[string]any{"pvcRef": map[string]any{"name": "old-mysql-data"},
-		"directory": "mysql"}})
+		"directory": subPath}})
 	s.Create(t)
 	sees(t, s, want)
 	s.Delete(t)

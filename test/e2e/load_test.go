@@ -72,7 +72,7 @@ func TestDefaultsUnderLoad(t *testing.T) {
 func runLoad(t *testing.T, s *framework.Server) (string, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "load")
-	output(t, filepath.Join(framework.Repository(), "test", "e2e"), "go", "build", "-o", path, "./load")
+	runGo(t, filepath.Join(framework.Repository(), "test", "e2e"), "build", "-o", path, "./load")
 	program, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)

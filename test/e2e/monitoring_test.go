@@ -26,7 +26,7 @@ const operatorModule = "github.com/prometheus-operator/prometheus-operator@v0.94
 // allows reading metrics but not BackupRecords.
 func TestMonitoring(t *testing.T) {
 	var module struct{ Dir string }
-	if err := json.Unmarshal([]byte(output(t, t.TempDir(), "go", "mod", "download", "-json", operatorModule)),
+	if err := json.Unmarshal([]byte(runGo(t, t.TempDir(), "mod", "download", "-json", operatorModule)),
 		&module); err != nil {
 		t.Fatal(err)
 	}

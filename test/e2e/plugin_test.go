@@ -79,10 +79,10 @@ func newPlugin(t *testing.T) *plugin {
 	if err := os.Mkdir(p.bin, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	output(t, framework.Repository(), "go", "build", "-o", p.bin+"/kubectl-mysql", "./controller/kubectl-mysql")
-	script(t, p.bin+"/kubectl", `exec "`+output(t, framework.Repository(), "go", "run", "./test/tools", "kube")+
+	runGo(t, framework.Repository(), "build", "-o", p.bin+"/kubectl-mysql", "./controller/kubectl-mysql")
+	script(t, p.bin+"/kubectl", `exec "`+runGo(t, framework.Repository(), "run", "./test/tools", "kube")+
 		`" kubectl "$@"`)
-	output(t, framework.Repository(), "go", "run", "-C", "test/images", ".", "rootfs", dir+"/root")
+	runGo(t, framework.Repository(), "run", "-C", "test/images", ".", "rootfs", dir+"/root")
 	script(t, p.client, fmt.Sprintf(
 		`r="%s/root"; exec "$r"/lib*/ld-linux-*.so.* --library-path "$(echo "$r"/usr/lib/*-linux-gnu)" "$r/usr/bin/mysql" "$@"`, dir))
 	return p

@@ -14,8 +14,8 @@ import (
 // the test ends.
 func builds(t *testing.T, tool, module, crds string) (program string) {
 	t.Helper()
-	program = output(t, framework.Repository(), "go", "run", "./test/tools", tool)
-	crds = filepath.Join(output(t, filepath.Join(framework.Repository(), "test/tools", tool), "go", "list", "-m", "-f",
+	program = runGo(t, framework.Repository(), "run", "./test/tools", tool)
+	crds = filepath.Join(runGo(t, filepath.Join(framework.Repository(), "test/tools", tool), "list", "-m", "-f",
 		"{{.Dir}}", module), crds)
 	framework.MustKubectl(t, "apply", "--server-side", "--filename", crds)
 	t.Cleanup(func() {

@@ -6,16 +6,16 @@ import (
 	"testing"
 )
 
-// output runs a program in a directory and returns its trimmed output.
-func output(t *testing.T, dir, program string, args ...string) string {
+// runGo runs the go command in a directory and returns its trimmed output.
+func runGo(t *testing.T, dir string, args ...string) string {
 	t.Helper()
-	c := exec.CommandContext(t.Context(), program, args...)
+	c := exec.CommandContext(t.Context(), "go", args...)
 	c.Dir = dir
 	var complaint strings.Builder
 	c.Stderr = &complaint
 	out, err := c.Output()
 	if err != nil {
-		t.Fatalf("%s %v: %v: %s", program, args, err, complaint.String())
+		t.Fatalf("go %v: %v: %s", args, err, complaint.String())
 	}
 	return strings.TrimSpace(string(out))
 }

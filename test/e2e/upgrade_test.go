@@ -79,7 +79,7 @@ func pushRelease(t *testing.T, variable string) *release {
 	if err != nil {
 		t.Fatalf("cannot find the registry of the cluster: %v", err)
 	}
-	tool := func(name string) string { return output(t, framework.Repository(), "go", "run", "./test/tools", name) }
+	tool := func(name string) string { return runGo(t, framework.Repository(), "run", "./test/tools", name) }
 	push := exec.CommandContext(t.Context(), "go", "run", "-C", "package/build", "./release", "push", "--version",
 		r.version, "--from", r.dir,
 		"--to", fmt.Sprintf("127.0.0.1:%d/crossplane-mysql", process.Registry), "--cli", tool("cli"), "--helm", tool("helm"))

@@ -164,8 +164,8 @@ type worker struct {
 // prepare opens prepared statements, as libraries do that cache them for each connection.
 func (w *worker) prepare(ctx context.Context) error {
 	for i := range statements {
-		s, err := w.conn.PrepareContext(ctx, fmt.Sprintf("SELECT id, grp, pad, %d FROM load_rows WHERE id = ? AND grp >= ? "+
-			"ORDER BY grp LIMIT 10", i)) //nolint:sqlclosecheck // It stays open as long as the connection.
+		query := fmt.Sprintf("SELECT id, grp, pad, %d FROM load_rows WHERE id = ? AND grp >= ? ORDER BY grp LIMIT 10", i)
+		s, err := w.conn.PrepareContext(ctx, query) //nolint:sqlclosecheck // It stays open as long as the connection.
 		if err != nil {
 			return err
 		}
@@ -197,7 +197,7 @@ func (w *worker) join(ctx context.Context) error {
 
 // result reads 5 MB of rows and 4 MiB of blobs.
 func (w *worker) result(ctx context.Context) error {
-	if err := w.read(ctx, fmt.Sprintf("SELECT * FROM load_rows LIMIT %d, 10000", upTo(rows/4))); err != nil {
+	if err := w.read(ctx, fmt.Sprintf("SELECT id, grp, pad FROM load_rows LIMIT %d, 10000", upTo(rows/4))); err != nil {
 		return err
 	}
 	return w.read(ctx, fmt.Sprintf("SELECT data FROM load_blobs WHERE id BETWEEN %d AND %[1]d + 15", upTo(blobs-15)))
