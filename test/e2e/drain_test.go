@@ -144,7 +144,7 @@ func (s *drained) listsOnNode(t *testing.T, selector, prefix string) {
 	out, err := framework.Kubectl(t.Context(), "get", "pods", "--all-namespaces", "--field-selector",
 		"spec.nodeName="+s.nodes[1], "--selector", selector, "--output", "wide")
 	if err != nil || !strings.Contains(out, s.Namespace) || !strings.Contains(out, prefix) {
-		t.Errorf("want a pod %s of namespace %s in the list, got %v: %s", prefix, s.Namespace, err, out)
+		t.Errorf("want pod %s of namespace %s in the list, got %v: %s", prefix, s.Namespace, err, out)
 	}
 }
 
@@ -270,7 +270,7 @@ func (s *drained) drainsJob(t *testing.T, component string) {
 	if p.Spec.NodeName != s.nodes[1] {
 		t.Fatalf("want the Job on node %s, it is on %s", s.nodes[1], p.Spec.NodeName)
 	}
-	s.listsOnNode(t, "app.kubernetes.io/managed-by=crossplane-mysql", component+"-")
+	s.listsOnNode(t, "app.kubernetes.io/managed-by=crossplane-mysql", p.Name)
 	s.drain(t)
 	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKeyFromObject(p), p); err == nil &&
 		p.Status.Phase == corev1.PodSucceeded {

@@ -49,6 +49,8 @@ func TestForegroundWithoutFinalizer(t *testing.T) {
 	s := framework.NewNamespacedServer(t)
 	s.Create(t)
 	s.Password = publishedPassword(t, s)
+	s.Client().SeesVersion(t)
+	s.Client().TypeSession(t)
 	rows := s.Client().MustQuery(t, framework.Rows)
 	if err := framework.Suite.Kube.Delete(t.Context(), s.Claim,
 		client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
