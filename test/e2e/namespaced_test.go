@@ -46,6 +46,7 @@ func TestWithoutClaim(t *testing.T) {
 // finalizer, or never had it. The MySQL then waits for its data PVC, which only the controller can release.
 func TestForegroundWithoutFinalizer(t *testing.T) {
 	t.Parallel()
+	framework.Repeats(t, "TestForegroundDeletionBeforeProtection has the step, and TestWithoutClaim deletes in the foreground")
 	s := framework.NewNamespacedServer(t)
 	s.Create(t)
 	s.Password = publishedPassword(t, s)
@@ -67,11 +68,11 @@ func TestForegroundWithoutFinalizer(t *testing.T) {
 		}
 		return framework.Suite.Kube.Patch(ctx, xr, from)
 	})
-	s.Gone(t)
-	s.Backups().AreVerified(t, 1)
+	s.Gone(t) // Nothing holds the MySQL any more, so its backup may not be verified yet. The next one waits for it.
 	s.Create(t)
 	s.Password = publishedPassword(t, s)
 	s.Client().SeesRows(t, rows)
+	s.Backups().AreVerified(t, 1)
 }
 
 // publishedPassword waits for the connection Secret and returns root's password.
