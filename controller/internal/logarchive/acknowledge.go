@@ -50,6 +50,9 @@ func (k *acknowledger) await() {
 // beginTail begins a new tail after a segment was stored. It returns the keys of the pieces that are no longer needed.
 func (s *session) beginTail() (unneeded []string) {
 	k := &s.ack
+	if end := k.end; k.isSending && k.waits == nil {
+		k.waits = &end // The segment contains the transactions of the piece.
+	}
 	k.await()
 	unneeded = k.stored
 	k.id, k.last, k.until = tailID{numberAfter(s.last) - 1, randomText()}, s.last, s.until

@@ -246,3 +246,31 @@ func TestIncludeTail(t *testing.T) {
 		}
 	})
 }
+
+// TestAcknowledgeWhileSending checks that a transaction is acknowledged if its segment is stored before its piece.
+func TestAcknowledgeWhileSending(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(7, nil)
+		acknowledged := 0
+		m.server.Waits = func() bool { return true }
+		m.server.Acknowledged = func(_ *fakelog.Generation, end int) { acknowledged = end }
+		a := m.newArchiver(0)
+		a.Bucket = &fakelog.Bucket{Objects: m.objects, Inject: func(_, key string) fakelog.Fault {
+			if strings.HasSuffix(key, pieceSuffix) {
+				return fakelog.Fault{Delay: 2 * segmentTime}
+			}
+			return fakelog.Fault{}
+		}}
+		ctx, stop := context.WithCancel(t.Context())
+		go func() { _ = a.Run(ctx) }() // It ends with ctx.
+		time.Sleep(10 * time.Second)
+		count := int(m.server.Executed().Count())
+		m.server.Commit(10, 0)
+		time.Sleep(time.Minute)
+		if acknowledged != count+1 {
+			t.Errorf("%d transactions are acknowledged, want %d", acknowledged, count+1)
+		}
+		stop()
+		time.Sleep(time.Minute)
+	})
+}
